@@ -3,29 +3,29 @@
 
     EXON=target/debug/exon docs/site/commands.py [--slow] [PAGE...]
 
-Without a page: all pages of the repository. Of a page every block of `sh` is run, in the order of the page, in one shell in an empty
-directory. A comment before a block says what is special about it:
+Without a page: all pages of the repository. The script runs every block of `sh` of a page, in the order of the page, in one shell in an
+empty directory. A comment before a block says how to treat the block:
 
-    <!-- terminal: NAME -->   it runs in a shell of its own, and goes on; the page goes on when it has printed what follows, or its address
-    <!-- beside: COMMAND -->  as a terminal that the reader does not see; it has to print its address
-    <!-- first: COMMAND -->   a command that the reader does not see: files, names and the like
-    <!-- for: TEXT = OTHER -->  OTHER is run in place of TEXT from here on
-    <!-- end: NAME -->        that shell gets what Ctrl-C gives; what follows is what it then still prints
-    <!-- kill: NAME -->       as `kill -9` of all that runs there
-    <!-- file: NAME -->       the block, of any language, is this file
-    <!-- exit: CODE -->       it ends with this exit code; without it with 0
-    <!-- slow -->             it is run only with --slow
-    <!-- needs: COMMAND -->   what follows is left out, and SKIPPED is said, where this fails; with EXONET_NO_SKIPS that is a failure
-    <!-- elsewhere: FILE -->  it is not run here; FILE of the repository has its lines, and a test runs them or what they run
-    <!-- not run: REASON -->  it is not run; a file of the repository that REASON names has to be there
+    <!-- terminal: NAME -->   run it in a shell of its own. The page goes on when the shell has printed the next block, or an address
+    <!-- beside: COMMAND -->  run COMMAND in a terminal that the reader does not see. It has to print its address
+    <!-- first: COMMAND -->   run COMMAND, which the reader does not see: it makes files, names and the like
+    <!-- for: TEXT = OTHER -->  from here on, run OTHER in place of TEXT
+    <!-- end: NAME -->        send the signal of Ctrl-C to that shell. The next block is what it still prints
+    <!-- kill: NAME -->       send the signal of `kill -9` to everything in that shell
+    <!-- file: NAME -->       write the block, of any language, to this file
+    <!-- exit: CODE -->       it must end with this exit code, otherwise with 0
+    <!-- slow -->             run it only with --slow
+    <!-- needs: COMMAND -->   if COMMAND fails, print SKIPPED and leave out the rest of the page. With EXONET_NO_SKIPS, fail
+    <!-- elsewhere: FILE -->  do not run it. FILE of the repository must have its lines, and a test runs them or what they run
+    <!-- not run: REASON -->  do not run it. If REASON names a file of the repository, the file must exist
     <!-- tested: FILE -->     at the top of a page: the test FILE, which names the page, runs its blocks of `sh`
 
-No other command is left out: one in a block of another language than `sh` is a fault unless the block is excused in the same way.
+The script runs all other commands. A command in a block of another language than `sh` is a fault, unless such a comment excuses the block.
 
-`ID@HOST:PORT` in a block is the address that the last terminal has printed. What listens without `--bind` does so at a free port of the
-loopback. The block of `text` that follows is what has been printed. There, a time, an id, the number of a process and a path below
-`~/.local/state/exonet` stand for any other; `[..]` is anything within a line, a line `...` any lines. Ports of 127.0.0.1 are replaced by
-free ones.
+`ID@HOST:PORT` in a block is the address that the last terminal has printed. A command that listens without `--bind` gets a free port of the
+loopback. The block of `text` after a command is the expected output. In it, a time, an id, the number of a process and a path below
+`~/.local/state/exonet` stand for any other. `[..]` stands for any text within a line, and a line `...` for any lines. The script replaces
+ports of 127.0.0.1 by free ones.
 """
 
 import os
@@ -41,9 +41,9 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Those of the repository that people read.
+# The pages of the repository.
 PAGES = ("*.md", "docs/*.md", "*/README.md")
-# These stand by themselves; the others say something about the block that follows.
+# These comments stand alone. The others belong to the block that follows.
 EVENTS = ("end", "kill", "needs", "beside", "first", "for", "tested")
 COMMENT = re.compile(rf"^<!-- (terminal|file|exit|slow|elsewhere|not run|{'|'.join(EVENTS)})(?:: (.*?))? -->$")
 PORT = re.compile(r"127\.0\.0\.1:(\d{4,5})")
@@ -52,7 +52,7 @@ ADDRESS = re.compile(r"\ba[a-z2-7]{55}@127\.0\.0\.1:\d+\b")
 TYPED = re.compile(r"^(?:\w*\$ +)?(?:exon|cargo|curl|ssh|python3|pip|make|sudo|packaging/\S+) |^\w*\$ ", re.MULTILINE)
 SHELLS = ("bash", "console", "shell", "shell-session", "zsh")
 NAMED_FILE = re.compile(r"[\w./-]+\.(?:rs|sh|py|md)\b")
-# `exon`, but what listens does so at a free port of the loopback unless the page says where.
+# `exon`, but a command that listens without `--bind` gets a free port of the loopback.
 LOOPBACK = """#!/bin/bash
 case "$1 $2" in
     "names serve" | "proxy serve") at=2 ;;
@@ -101,12 +101,12 @@ def blocks(text):
 
 
 def tested(found):
-    """The test that runs the blocks of a page, if one does."""
+    """The test that runs the blocks of a page, if there is one."""
     return next((body for _, _, language, body in found if language == "tested"), None)
 
 
 def is_run(found, notes, language):
-    """Whether a block is run here, if it is slow by --slow."""
+    """Whether this script runs a block. A slow block also needs --slow."""
     return language == "sh" and not tested(found) and not {"file", "elsewhere", "not run"} & notes.keys()
 
 
@@ -345,7 +345,7 @@ class Run:
         self.ran += 1
 
     def close(self):
-        # What was left in the background, by a page that failed.
+        # If the page failed, this ends processes that it left in the background.
         for socket_of in pathlib.Path(self.environment["EXONET_STATE"]).glob("*/control/socket"):
             name = socket_of.parents[1].name
             exon = [self.environment["EXON_OF_PAGES"], "down", "--as", name]

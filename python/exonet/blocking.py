@@ -417,7 +417,7 @@ class GroupStream:
         confirm: Optional[Confirm] = None,
         timeout: Optional[float] = None,
     ) -> _native.GroupReceipt:
-        """Sends a message to all members of the stream. Waits while the stream is full. The ``wait()`` of what it gives gives the verdict."""
+        """Sends a message to all members of the stream. Waits while the stream is full. The ``wait()`` of the receipt gives the verdict."""
         return self._stream.send(body, mode=mode, deadline=deadline, confirm=confirm).wait(timeout)
 
     def close(self, timeout: Optional[float] = None) -> _native.GroupReceipt:
@@ -433,13 +433,13 @@ class GroupStream:
         return self._stream.departed().wait(timeout)
 
     def answers(self, member: str) -> Optional[StreamAnswers]:
-        """What a member sends under the name of the stream. None: it is not in the stream, or this was called for it before."""
+        """The messages that a member sends under the stream's name. None: it is not in the stream, or an earlier call got them."""
         answers = self._stream.answers(member)
         return None if answers is None else StreamAnswers(answers)
 
 
 class StreamAnswers:
-    """What a member of a group sends under the name of a stream: an iterator. See ``exonet.StreamAnswers``."""
+    """The messages that a member of a group sends under the name of a stream: an iterator. See ``exonet.StreamAnswers``."""
 
     def __init__(self, answers: _native.StreamAnswers) -> None:
         self._answers = answers

@@ -17,7 +17,7 @@ StatusName = Literal["queued", "in doubt", "settled"]
 Mode = Union[Literal["all", "any"], Tuple[str, int], Tuple[str, int, int]]
 """Whom a message to a group is for: see ``quorum`` and ``balanced`` for the tuples."""
 WhenFull = Literal["fall out", "wait"]
-"""What happens to a member of a stream to a group that is too slow."""
+"""What happens when a member of a stream to a group is too slow."""
 Allow = Union[Literal["anyone"], Iterable[str], Callable[[str, str], bool], None]
 """Who may talk to a node."""
 Carrier = Literal["udp", "tcp", "auto"]

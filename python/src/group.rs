@@ -114,8 +114,8 @@ impl Group {
     }
 
     /// A stream to the current members of the group. `queue` is the largest number of messages that may be open at a member
-    /// (1,024 by default); `when_full` says what happens to a member that has so many: it leaves the stream ("fall out", the
-    /// default), or `send` waits for it ("wait").
+    /// (1,024 by default). `when_full` says what happens when a member has that many: the member leaves the stream ("fall
+    /// out", the default), or `send` waits for the member ("wait").
     #[pyo3(signature = (name, *, queue=None, when_full=None, priority=None))]
     fn stream(
         &self,

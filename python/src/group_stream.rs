@@ -18,7 +18,7 @@ use crate::runtime::Held;
 use crate::stream::{giver, next};
 
 /// A stream to the members of a group, made by `group.stream(name)`: each member takes the messages in the order in which
-/// they were sent, in a `Stream` of that name. Dropping it ends nothing: messages that were sent go on.
+/// they were sent, in a `Stream` of that name. If the object is dropped, messages that were sent are still delivered.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct GroupStream {
     held: Held<(Arc<Inner>, CoreStream)>,
@@ -32,7 +32,7 @@ fn when_full(text: &str) -> Result<WhenFull, Fault> {
     }
 }
 
-/// How a stream is set.
+/// The settings of a stream.
 pub(crate) struct Options<'a> {
     pub(crate) queue: Option<usize>,
     pub(crate) when_full: Option<&'a str>,
@@ -49,7 +49,7 @@ impl GroupStream {
         let name = args::name("name", name)?;
         let when_full = options.when_full.map(when_full).transpose()?;
         let priority = options.priority.map(args::priority).transpose()?;
-        // It has a task on the runtime.
+        // The stream starts a task on the runtime.
         let _context = inner.runtime.enter();
         let mut stream = group.stream(name).map_err(Fault::from)?;
         if let Some(most) = options.queue {
@@ -151,8 +151,8 @@ impl GroupStream {
         Ok(Operation::new(&inner.runtime, "GroupStream.departed()", work(wait, give)))
     }
 
-    /// What a member sends under the name of the stream, as a `StreamAnswers`. None: the member is not in the stream, or this
-    /// was called for it before.
+    /// The messages that a member sends under the name of the stream, as a `StreamAnswers`. None: the member is not in the
+    /// stream, or this method was called for the member before.
     fn answers(&self, member: &str) -> PyResult<Option<StreamAnswers>> {
         let (inner, stream) = self.held.get()?;
         let answers = stream.answers(&node_id(member)?);
@@ -163,7 +163,7 @@ impl GroupStream {
     }
 }
 
-/// What a member of a group sends under the name of a stream to the group: use it in `async for`.
+/// The messages that a member of a group sends under the name of a stream to the group: use it in `async for`.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct StreamAnswers {
     inner: Held<Arc<Inner>>,
@@ -211,7 +211,7 @@ impl Departure {
         }
     }
 
-    /// What failed; None with another cause.
+    /// The error if the cause is "failed", else None.
     #[getter]
     fn reason(&self) -> Option<String> {
         match &self.0.cause {

@@ -221,7 +221,7 @@ impl Operation {
                 return Err(fault.raise(py));
             }
         };
-        // An end that the clock does not reach is none.
+        // If the clock cannot reach the end, the wait has no end.
         let until = most.and_then(|most| Instant::now().checked_add(most));
         let mut state = self.lock()?;
         state.is_begun = true;

@@ -240,8 +240,8 @@ impl Settled {
         self.settled.late
     }
 
-    /// How durable the receiver was, by its own word: "memory", "process", "batched" or "sync". None: the outcome does not come from
-    /// the receiver.
+    /// The durability level that the receiver has declared: "memory", "process", "batched" or "sync". None: the outcome does not come
+    /// from the receiver.
     #[getter]
     fn receiver_durability(&self) -> Option<&'static str> {
         self.settled.receiver_durability.map(DurabilityLevel::name)

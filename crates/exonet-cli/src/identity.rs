@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 use crate::peers;
 
-/// The file of an identity that has arrived, and that no process has run since.
+/// A file in the directory of an identity that has arrived here and that no process has run since.
 const ARRIVED: &str = "arrived";
 
 /// The identity of a node.
@@ -168,21 +168,21 @@ impl Identity {
         StateDir::peek_term(self.path()?).map_err(|e| self.failure("open", &e))
     }
 
-    /// Notes that it has just arrived here, from a file, so that its next run greets its peers.
+    /// Notes that the identity has just arrived here from a file. So its next run greets its peers.
     pub(crate) fn note_arrival(&self) -> Result<(), Failure> {
         let path = self.path()?.join(ARRIVED);
         std::fs::write(&path, "").map_err(|error| Failure::path("write", &path, &error))
     }
 
-    /// Whether it has arrived here from a file, and has greeted nobody yet.
+    /// Whether the identity has arrived here from a file, and has not greeted its peers yet.
     pub(crate) fn has_arrived(&self) -> bool {
         self.path().is_ok_and(|path| is_present(path, ARRIVED))
     }
 
-    /// A process runs it, and greets its peers.
+    /// Removes the note of the arrival: a process now runs the identity, and greets its peers.
     pub(crate) fn forget_arrival(&self) {
         if let Ok(path) = self.path() {
-            // If the file stays, they are greeted once more.
+            // If this fails, the next run greets the peers once more.
             let _ = std::fs::remove_file(path.join(ARRIVED));
         }
     }

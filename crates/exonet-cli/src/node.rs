@@ -25,7 +25,7 @@ pub(crate) const GOODBYE: Duration = Duration::from_millis(300);
 const EVERYWHERE: &str = "[::]:3966";
 const EVERYWHERE_V4: &str = "0.0.0.0:3966";
 
-/// How long a node that begins again waits for its directory, and the interval between two attempts.
+/// How long a node that starts again waits for the lock of its directory, and the interval between two attempts.
 const HELD: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(5);
 
@@ -175,8 +175,8 @@ pub(crate) async fn at_again(
     started(settings, built).map(|(node, _)| node)
 }
 
-/// Builds a node whose identity did not move after all, at the address `again` if that is free, and otherwise at
-/// `bind`. Another command may have locked its directory meanwhile: the node waits until that command releases it.
+/// Builds the node again after its identity has failed to move: at the address `again` if that is free, otherwise at
+/// `bind`. If another command has locked the directory meanwhile, waits until that command releases it.
 async fn built_again(
     settings: &Settings,
     again: &str,

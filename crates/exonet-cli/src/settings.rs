@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     durability: Option<Durability>,
     /// The carrier of packets.
     carrier: Carrier,
-    /// Whether the user has chosen it.
+    /// Whether the user has chosen the carrier.
     carrier_is_chosen: bool,
     /// The proxy for connections.
     proxy: Option<Proxy>,
@@ -90,7 +90,7 @@ impl Settings {
         self.prepare(builder, true).await
     }
 
-    /// As [`Self::apply`], for a node that only meets others: it accepts no connections.
+    /// Like [`Self::apply`], for a node that does not wait for peers: it accepts no connections.
     pub(crate) async fn apply_to_client(&self, builder: Builder) -> Result<Builder, Failure> {
         self.prepare(builder, false).await
     }
@@ -109,7 +109,7 @@ impl Settings {
         })
     }
 
-    /// For a command that measures datagrams, or that emulates a network: it opens no connections unless the user asks
+    /// For a command that measures datagrams or emulates a network: its node opens no connections unless the user asks
     /// for them.
     pub(crate) fn with_datagrams(mut self) -> Self {
         if !self.carrier_is_chosen && self.carrier == Carrier::Auto {
@@ -127,7 +127,7 @@ impl Settings {
         Err(Failure::new(format!(
             "cannot accept tcp connections at {address}: another program has that port"
         ))
-        .hint("end that program, or take another port: --bind; or leave out --carrier, to go on with udp"))
+        .hint("end that program; or use another port: --bind; or leave out --carrier, to use only udp"))
     }
 
     /// For a name server: its node asks no name service.
@@ -148,7 +148,7 @@ impl Settings {
         if self.durability == Some(Durability::Memory) { builder } else { self.durable(builder) }
     }
 
-    /// Lets a node open connections of the requested kind, and accept all kinds if it accepts any.
+    /// Lets a node open connections of the requested kind. A node that accepts connections accepts all kinds.
     fn connect(&self, builder: Builder, accepts: bool) -> Result<Builder, Failure> {
         if self.carrier == Carrier::Udp {
             return Ok(builder);
@@ -186,7 +186,7 @@ impl Settings {
         peers::services(names, key).await.map(Some)
     }
 
-    /// The name service, for requests from the identity of `key`. None: no name service is given.
+    /// The name service, which takes `key` as the key of the identity that asks. None: no name service is given.
     pub(crate) async fn naming_of(&self, key: SecretKey) -> Result<Option<Arc<dyn Naming>>, Failure> {
         let Some(names) = &self.names else { return Ok(None) };
         peers::services(names, Some(key)).await.map(Some)

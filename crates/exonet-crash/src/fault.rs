@@ -43,7 +43,7 @@ impl Fault {
         }
     }
 
-    /// The fault, if the disk of this store can have it; else a kill.
+    /// This fault if the disk of `store` can have it, otherwise a kill.
     pub(crate) fn within(self, store: Kind) -> Self {
         match (store, self) {
             (Kind::Sqlite, Self::Full(..) | Self::Sync(_) | Self::Power) => Self::Kill,

@@ -59,7 +59,8 @@ mod command {
         /// How many lives end in each world.
         #[arg(long, default_value_t = 14, value_name = "N")]
         crashes: usize,
-        /// What keeps the journals: `log`, or `sqlite`, whose processes are killed and have no other faults.
+        /// The store that keeps the journals: `log` or `sqlite`. With `sqlite`, processes are killed, and no other faults
+        /// occur.
         #[arg(long, value_enum, default_value_t, value_name = "STORE")]
         store: Kind,
         /// One line of JSON at the end.

@@ -29,7 +29,7 @@ pub(crate) struct Part {
     at: String,
     #[arg(long)]
     durability: Level,
-    /// What keeps its journal.
+    /// The store that keeps the journal.
     #[arg(long, value_enum, default_value_t)]
     store: Kind,
     /// The prefix of the names of its messages.
@@ -47,13 +47,13 @@ pub(crate) enum Role {
     Rest,
 }
 
-/// What keeps the journals of a world.
+/// The store that keeps the journals of a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// The log, on a disk that fails on demand.
     #[default]
     Log,
-    /// SQLite, on the disk of the system: processes are killed, and nothing else happens to it.
+    /// SQLite, on the disk of the system. Processes are killed, and no other faults occur.
     Sqlite,
 }
 

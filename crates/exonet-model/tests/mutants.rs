@@ -35,8 +35,7 @@ fn every_other_rule_is_needed_too() {
     are_found(1, 2);
 }
 
-/// What the list calls equivalent is not found anywhere, at least where a search takes no time: every `of`th such
-/// mutant from the `from`th on.
+/// Quick searches find no mutant that the list calls equivalent. Tries every `of`th of these mutants, from the `from`th on.
 fn survive(from: usize, of: usize) {
     let swift = ["three", "cuts", "fragments", "journal-evict", "partial"];
     let early = ["early", "early-standby", "early-strangers", "early-journal"];

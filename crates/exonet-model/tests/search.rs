@@ -29,7 +29,7 @@ fn nothing_is_found_where_the_receiver_crashes() {
     holds(&HEAVY[1..]);
 }
 
-/// Every `of`th of the other configurations from the `from`th on: the threads of the test share them.
+/// Tries every `of`th of the other configurations, from the `from`th on. So several threads can share them.
 fn holds_elsewhere(from: usize, of: usize) {
     let names = configs(Bound::Quick).into_iter().map(|config| config.name);
     let rest: Vec<_> = names.filter(|name| !HEAVY.contains(name)).skip(from).step_by(of).collect();

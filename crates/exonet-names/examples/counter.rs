@@ -4,9 +4,9 @@
 //! cargo run -p exonet-names --example counter
 //! ```
 //!
-//! The service counts. Each client adds one again and again, by calls to `name:counter`. In the middle, the service is frozen and goes into
-//! one file, with its count as the application's part of the checkpoint; it is restored in another directory, as it would be on another
-//! machine; and it goes on. At the end the count is the number of calls that were answered: none was lost, and none counted twice.
+//! The service counts. Each client adds one again and again, by calls to `name:counter`. After some of the calls, the program freezes the
+//! service and writes it to one file, with its count as the state of the application. It restores both in another directory, as on another
+//! machine, and the service goes on. At the end the count is the number of calls that were answered: no call was lost or counted twice.
 
 use std::error::Error;
 use std::path::Path;
@@ -25,7 +25,7 @@ const CALLS_EACH: u64 = 100;
 /// When the service moves: so many calls are answered.
 const MOVES_AT: u64 = 4_000;
 
-/// What the service has counted, which moves with it.
+/// The count, which moves with the service.
 #[derive(Clone, Default)]
 struct Count(Arc<AtomicU64>);
 
@@ -48,7 +48,7 @@ impl Checkpoint for Count {
 /// The service, at one of its places.
 struct Counter {
     node: Node,
-    /// Dropped, it serves no more.
+    /// The service ends when this is dropped.
     _serving: Serving,
     count: Count,
 }
@@ -114,8 +114,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let other = StateDir::create(&machine, &fresh()?)?;
     let to = SecretKey::from_bytes(**other.secret()).node_id();
     let began = Instant::now();
-    // The service stops when what it has counted is answered. Calls that come meanwhile wait for its next place. From here
-    // on the identity does not open at its former place.
+    // The service stops when it has answered the calls that it has counted. Calls that come later wait for its next place.
+    // After this, the identity cannot be opened at its former place.
     service.node.checkpoint(Duration::from_secs(5), &to, &service.count, &file).await?;
     let restored = state::restore_file::<Count>(&file, &machine, &there, Some(&names)).await?;
     let (count, generation) = (restored.application.now(), restored.term.generation);

@@ -28,7 +28,7 @@ pub enum OpenError {
     Service(String),
 }
 
-/// A name service, as a text describes it.
+/// A name service that a text describes.
 enum Place<'a> {
     File(&'a str),
     #[cfg(feature = "etcd")]
@@ -49,7 +49,7 @@ impl<'a> Place<'a> {
         #[cfg(feature = "etcd")]
         if let Some(url) = text.strip_prefix("etcd:") {
             if !crate::etcd::is_url(url) {
-                let what = format!("{url:?} is no URL: write etcd:http://HOST:PORT");
+                let what = format!("{url:?} is not a URL of etcd: write etcd:http://HOST:PORT");
                 return Err(OpenError::Service(what));
             }
             return Ok(Self::Etcd(url));
@@ -65,7 +65,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Checks that `text` describes a name service, as [`open`] does first. Sends nothing.
+/// Checks that `text` describes a name service. [`open`] checks this first. Sends nothing.
 ///
 /// # Errors
 /// [`OpenError`].

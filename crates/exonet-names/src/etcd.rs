@@ -6,9 +6,10 @@
 //! | `exonet/addr/NAME` | `{"peer": "ID@...", "generation": n}`, with a lease if the node renews it |
 //! | `exonet/term/ID` | `{"generation": n, "lineage": [8 bytes]}` |
 //!
-//! A key is changed only if it is still as it was read: a transaction compares its revision, and that of the term of the
-//! identity. The addresses of a node that is gone are forgotten with its lease. The other keys have none: so neither a
-//! lease nor a clock decides which node has a name, or where an identity lives.
+//! A node changes a key only if no other node has changed it since it read the key: a transaction compares the revision of
+//! the key and the revision of the term of the identity. When the lease of a node ends, etcd forgets the addresses of the
+//! node. The other keys have no lease. So neither a lease nor a clock decides which node has a name, or where an identity
+//! lives.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a watcher looks a name up, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_FOR: Duration = Duration::from_secs(30);
-/// How long the addresses of a node that is gone stay.
+/// How long etcd keeps addresses that no node renews.
 const LEASE: Duration = Duration::from_secs(15);
 /// The shortest lease that etcd grants.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
@@ -40,16 +41,16 @@ pub struct EtcdNames {
     url: Arc<str>,
     agent: ureq::Agent,
     lease: Duration,
-    /// The leases of the names that are renewed here.
+    /// The lease of each name that is renewed through this value.
     leases: Arc<Mutex<BTreeMap<Name, Lease>>>,
 }
 
 /// The lease of the addresses of a name.
 #[derive(Clone, Debug)]
 struct Lease {
-    /// Its number, as etcd writes it.
+    /// The number of the lease, as etcd writes it.
     number: String,
-    /// The revision of the name's record.
+    /// The revision of the record of the name.
     revision: u64,
 }
 
@@ -72,7 +73,7 @@ struct Stored<T> {
     revision: u64,
 }
 
-/// Whether `text` is a URL that leads to a member of a cluster.
+/// Whether `text` is a URL of HTTP with a host.
 pub(crate) fn is_url(text: &str) -> bool {
     let url = text.parse::<ureq::http::Uri>();
     url.is_ok_and(|url| {
@@ -92,8 +93,8 @@ impl EtcdNames {
         }
     }
 
-    /// Sets how long the addresses of a node that is gone stay, in whole seconds. Default: 15 s; at
-    /// least 1 s. etcd may make it longer.
+    /// Sets how long etcd keeps addresses that no node renews, in whole seconds and at least 1 s. Default: 15 s. etcd may
+    /// keep them longer.
     #[must_use]
     pub const fn lease_for(mut self, lease: Duration) -> Self {
         self.lease = if lease.as_secs() == 0 { SHORTEST_LEASE } else { lease };
@@ -109,7 +110,8 @@ impl EtcdNames {
         self.leases().get(name).filter(|lease| lease.revision == revision).map(|lease| lease.number.clone())
     }
 
-    /// The record of this revision is not the record of the name any more. A lease for another record stays.
+    /// Forgets the lease for the record of this revision, which the name does not have any more. A lease for another record
+    /// stays.
     fn forget_lease(&self, name: &Name, revision: u64) {
         let mut leases = self.leases();
         if leases.get(name).is_some_and(|lease| lease.revision == revision) {
@@ -142,7 +144,7 @@ impl EtcdNames {
         stored(answer.pointer("/kvs/0"))
     }
 
-    /// Makes these changes if the last change of each of these keys had the revision beside it; 0: it does not exist.
+    /// Makes these changes if each of these keys still has the revision beside it. A key with revision 0 must not exist.
     /// Returns the revision of the changes. None: a key has changed meanwhile.
     async fn swap(&self, keys: &[(String, u64)], changes: Vec<Value>) -> Result<Option<u64>, NamingError> {
         let compare: Vec<_> = keys
@@ -198,7 +200,7 @@ impl EtcdNames {
             Expect::Unbound => 0,
             Expect::Version(version) => revision_of(version),
         };
-        // The identity may be claimed elsewhere meanwhile.
+        // Another place may claim the identity meanwhile, so the transaction also compares the term.
         let term = (term_key(&record.peer.id), term.map_or(0, |term| term.revision));
         let owner = PeerAddr::from(record.peer.id);
         let has_addresses = record.peer.hints().next().is_some();
@@ -208,7 +210,7 @@ impl EtcdNames {
         ];
         let bound = self.swap(&[(name_key(name), revision), term], changes).await?;
         let revision = bound.ok_or_else(|| NamingError::Changed(name.clone()))?;
-        // The addresses have no lease any more.
+        // The new addresses have no lease yet.
         self.leases().remove(name);
         Ok(version(revision, has_addresses))
     }
@@ -234,7 +236,7 @@ impl EtcdNames {
             if left.parse::<u64>().is_ok_and(|left| left > 0) {
                 return Ok(());
             }
-            // The lease is over, and the addresses are forgotten: etcd was out of reach for too long.
+            // etcd was out of reach for too long. The lease has ended, and etcd has forgotten the addresses.
         }
         let granted = self.ask("lease/grant", json!({ "TTL": self.lease.as_secs().to_string() })).await?;
         let number =
@@ -349,7 +351,7 @@ impl NameValue {
     }
 }
 
-/// The prefixes of the keys of names and of their addresses, and the first key after all of each.
+/// The prefixes of the keys of names and of their addresses. Each has the first key after all keys with the prefix.
 const NAMES: &str = "exonet/name/";
 const NAMES_END: &str = "exonet/name0";
 const ADDRESSES: &str = "exonet/addr/";
@@ -367,7 +369,7 @@ fn term_key(id: &NodeId) -> String {
     format!("exonet/term/{id}")
 }
 
-/// The name and value of one key of a list.
+/// The name and the value of one key in a list.
 fn named(kv: &Value, prefix: &str) -> Result<(Name, Stored<NameValue>), NamingError> {
     let key = kv.get("key").and_then(Value::as_str).unwrap_or_default();
     let key = String::from_utf8(STANDARD.decode(key).map_err(|e| damaged(&e))?).map_err(|e| damaged(&e))?;
@@ -376,12 +378,12 @@ fn named(kv: &Value, prefix: &str) -> Result<(Name, Stored<NameValue>), NamingEr
     Ok((name, stored))
 }
 
-/// The record of a name, with its addresses if they are not forgotten.
+/// The record of a name, with the addresses if etcd still has them.
 fn found(name: &Stored<NameValue>, addresses: Option<&Stored<NameValue>>) -> Result<Found, NamingError> {
     let mut record = name.value.record()?;
     if let Some(addresses) = addresses.filter(|_| record.peer.hints().next().is_none()) {
         let known = addresses.value.record()?;
-        // What another node has left there, or an earlier generation, does not count.
+        // Addresses that another node or an earlier generation has left there do not count.
         if (known.peer.id, known.generation) == (record.peer.id, record.generation) {
             record = known;
         }
@@ -390,7 +392,7 @@ fn found(name: &Stored<NameValue>, addresses: Option<&Stored<NameValue>>) -> Res
     Ok(Found { record, version: version(name.revision, has_addresses) })
 }
 
-/// The version of a record: a watcher has to see that its addresses are forgotten, though the name does not change.
+/// The version of a record. It also changes when etcd forgets the addresses, so that a watcher notices.
 const fn version(revision: u64, has_addresses: bool) -> Version {
     Version(revision << 1 | !has_addresses as u64)
 }

@@ -100,7 +100,7 @@ async fn of_many_that_want_a_name_at_once_one_gets_it() {
 struct Counted {
     names: EtcdNames,
     renewed: watch::Sender<u32>,
-    /// The record of the name changes before it is renewed for the first time.
+    /// Whether the record of the name changes before it is renewed for the first time.
     changes: bool,
 }
 
@@ -149,7 +149,8 @@ impl Naming for Counted {
     }
 }
 
-/// A node is found at its address as long as it runs. Behind that its name is still its own, and its generation known.
+/// A look-up finds the address of a node as long as the node runs. After that, the node still has its name, and the service
+/// still knows its generation.
 #[tokio::test]
 async fn the_address_of_a_node_that_is_gone_is_forgotten_and_nothing_else() {
     let Some(etcd) = Etcd::start().await else { return };
@@ -163,11 +164,11 @@ async fn the_address_of_a_node_that_is_gone_is_forgotten_and_nothing_else() {
     let looks = etcd.names();
     let live = looks.look_up(&chat).await.unwrap().unwrap();
     assert_eq!(live.record.peer.hints().collect::<Vec<_>>(), [at]);
-    // Renewed six times, a lease has lasted twice as long as it was granted for.
+    // After six renewals, the lease has lasted twice as long as it was granted for.
     renewals.wait_for(|renewed| *renewed > 6).await.unwrap();
     assert_eq!(looks.look_up(&chat).await.unwrap().unwrap(), live);
     node.close(Duration::ZERO).await;
-    // A watcher sees that it is gone.
+    // A watcher sees that the address is gone.
     let mut gone = live.clone();
     while gone.version == live.version {
         gone = looks.watch(&chat, Some(live.version)).await.unwrap().unwrap();
@@ -175,27 +176,27 @@ async fn the_address_of_a_node_that_is_gone_is_forgotten_and_nothing_else() {
     assert_eq!((gone.record.peer.id, gone.record.generation), (id, 0));
     assert_eq!(gone.record.peer.hints().count(), 0);
     assert_eq!(looks.list().await.unwrap(), [(chat.clone(), gone)]);
-    // The name is not free, and the fence stands.
+    // No other node gets the name, and an earlier generation cannot bind it.
     let taken = looks.bind(&chat, &record(key(2).node_id(), 2, 0), Expect::Unbound).await;
     assert_eq!(taken, Err(NamingError::Taken { name: chat.clone(), owner: id }));
     looks.claim(&id, term(1, 7)).await.unwrap();
     let superseded = Err(NamingError::Superseded { generation: 1 });
     assert_eq!(looks.bind(&chat, &record(id, 4, 0), Expect::Version(live.version)).await, superseded);
     assert_eq!(looks.bind(&other, &record(id, 4, 0), Expect::Unbound).await, superseded);
-    // What was left behind cannot bring its address back.
+    // The former place cannot bring its address back.
     looks.bind(&chat, &record(id, 5, 1), Expect::Version(live.version)).await.unwrap();
     let late = names.renew(&chat, &record(id, 4, 0), live.version).await;
     assert_eq!(late, Err(NamingError::Changed(chat.clone())));
     assert_eq!(looks.look_up(&chat).await.unwrap().unwrap().record, record(id, 5, 1));
 }
 
-/// etcd forgets the lease while the node runs, as after an outage: the node brings its address back.
+/// etcd forgets the lease while the node runs, as in an outage. The node brings its address back.
 #[tokio::test]
 async fn a_lease_that_lapsed_is_taken_anew() {
     let Some(etcd) = Etcd::start().await else { return };
     let (names, chat, id) = (etcd.names().lease_for(Duration::from_secs(1)), name("chat"), key(1).node_id());
     let version = names.bind(&chat, &record(id, 1, 0), Expect::Unbound).await.unwrap();
-    // One that nobody renews stays: it is the address of somebody who does without.
+    // An address that was never renewed has no lease, and stays.
     assert_eq!(names.look_up(&chat).await.unwrap().unwrap().record, record(id, 1, 0));
     names.renew(&chat, &record(id, 1, 0), version).await.unwrap();
     while names.look_up(&chat).await.unwrap().unwrap().version == version {
@@ -210,7 +211,7 @@ async fn a_lease_that_lapsed_is_taken_anew() {
     assert_eq!(names.look_up(&chat).await, Ok(None));
 }
 
-/// Only the record that a name has now is renewed, whoever has replaced the one before.
+/// A node can renew only the present record of a name. It does not matter which node replaced the record before.
 #[tokio::test]
 async fn a_record_that_was_replaced_is_not_renewed() {
     let Some(etcd) = Etcd::start().await else { return };
@@ -221,7 +222,7 @@ async fn a_record_that_was_replaced_is_not_renewed() {
     let second = names.bind(&chat, &record(id, 2, 0), Expect::Version(first)).await.unwrap();
     names.renew(&chat, &record(id, 2, 0), second).await.unwrap();
     assert_eq!(names.renew(&chat, &record(id, 1, 0), first).await, changed);
-    // The lease of the second record is still known, and is kept.
+    // The lease of the second record stays.
     names.renew(&chat, &record(id, 2, 0), second).await.unwrap();
     let elsewhere = etcd.names();
     let third = elsewhere.bind(&chat, &record(id, 3, 0), Expect::Version(second)).await.unwrap();
@@ -230,7 +231,7 @@ async fn a_record_that_was_replaced_is_not_renewed() {
     assert_eq!(names.look_up(&chat).await.unwrap().unwrap().record, record(id, 3, 0));
 }
 
-/// A record that is replaced before it is renewed for the first time is bound again.
+/// If a record is replaced before its first renewal, the node binds the name again.
 #[tokio::test]
 async fn a_name_whose_record_changes_meanwhile_is_bound_again() {
     let Some(etcd) = Etcd::start().await else { return };
@@ -244,7 +245,7 @@ async fn a_name_whose_record_changes_meanwhile_is_bound_again() {
     node.close(Duration::ZERO).await;
 }
 
-/// A node renews three times in the time of a lease, so no lease may take no time.
+/// A node renews three times in the time of a lease, so a lease cannot be zero.
 #[test]
 fn a_lease_lasts_a_second_at_least() {
     let names = EtcdNames::new("http://127.0.0.1:9").lease_for(Duration::ZERO);

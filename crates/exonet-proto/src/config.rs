@@ -265,7 +265,8 @@ pub struct Config {
     /// The place at which the identity lives: what its peers have met of it at other places counts for nothing then. Default: it has
     /// never moved.
     pub stay: Stay,
-    /// How durable this node tells its peers that it is. Whoever gives the node its journal knows. Default: it keeps none.
+    /// The durability level that this node tells its peers. It must be that of the node's journal. Default: the node keeps no
+    /// journal.
     pub durability: DurabilityLevel,
     /// The application takes calls by [`crate::node::Node::take_call`] and answers them by [`crate::node::Node::reply`]. If not, a
     /// call is a message like any other, and is answered by [`crate::pattern::call::FAILED`] when it is taken. Default false.

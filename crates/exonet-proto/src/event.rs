@@ -47,8 +47,8 @@ pub enum Event {
         id: Option<MessageId>,
         /// The deadline had passed before.
         late: bool,
-        /// How durable the receiver is that has taken or rejected the message, as it has declared. None: the outcome does not come
-        /// from the receiver's record of the message.
+        /// The level that the receiver has declared, if the receiver has taken or rejected the message. None: the outcome does not
+        /// come from the receiver's record of the message.
         receiver_durability: Option<DurabilityLevel>,
     },
     /// The reason that the receiving application gave for the outcome of this message. The outcome comes after this.

@@ -1,13 +1,13 @@
-//! How much of what it knows a node keeps over a crash, in four levels.
+//! The durability level of a node: how much of its state outlives a crash.
 
 use core::fmt;
 
-/// How durable a node has declared itself to be. The level is what was configured. It does not tell what the node's disk kept at a
-/// crash.
+/// The durability level that a node has declared. It is the level that the node is configured with. It does not report what the
+/// node's disk has kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DurabilityLevel {
-    /// The node keeps no journal, or has declared no level, or one that this node does not know.
+    /// The node keeps no journal. Or it has declared no level, or a level that this node does not know.
     #[default]
     Memory,
     /// The node's journal outlives the death of the process. It does not outlive a power cut.
@@ -19,7 +19,7 @@ pub enum DurabilityLevel {
 }
 
 impl DurabilityLevel {
-    /// The level as PARAMS declare it.
+    /// The number of the level in PARAMS.
     pub(crate) const fn number(self) -> u64 {
         match self {
             Self::Memory => 0,
@@ -29,7 +29,7 @@ impl DurabilityLevel {
         }
     }
 
-    /// The level that a peer has declared. A number without a meaning promises nothing.
+    /// The level with this number. A number that this node does not know promises nothing.
     pub(crate) const fn of(number: u64) -> Self {
         match number {
             1 => Self::Process,

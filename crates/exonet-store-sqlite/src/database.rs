@@ -1,4 +1,4 @@
-//! The database: its tables, what they say, and its errors.
+//! The database: its tables, their rows, and its errors.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 /// The format of the tables.
 const VERSION: i64 = 1;
 
-/// `groups` has each group in parts, by LSN and part; `snapshot` the state in parts; `run` one row.
+/// `groups` has the parts of each group, by LSN and part. `snapshot` has the parts of the state. `run` has one row.
 const TABLES: &str = "
     CREATE TABLE groups (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
     CREATE TABLE snapshot (part INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
@@ -20,12 +20,12 @@ const TABLES: &str = "
         base INTEGER NOT NULL, aside INTEGER NOT NULL
     );";
 
-/// The longest part of a group: SQLite takes up to 1,000,000,000 bytes in one place.
+/// The longest part of a group. SQLite takes up to 1,000,000,000 bytes in one value.
 pub(crate) const PART: usize = 16 << 20;
 /// The bits of an id that number the parts.
 const PARTS: u32 = 16;
 
-/// An LSN that no group has: its id has 62 bits.
+/// An LSN that no group has. Its id has 62 bits.
 pub(crate) const NEVER: u64 = 1 << 46;
 
 /// The id of the first part of a group.
@@ -33,7 +33,7 @@ pub(crate) const fn id_of(lsn: u64) -> u64 {
     lsn << PARTS
 }
 
-/// The LSN of the group that the part is of.
+/// The LSN of the group to which this part belongs.
 pub(crate) const fn lsn_of(id: u64) -> u64 {
     id >> PARTS
 }
@@ -41,10 +41,10 @@ pub(crate) const fn lsn_of(id: u64) -> u64 {
 /// How the last run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It runs, or died.
+    /// The run has not ended, or its process died.
     Open,
     Clean,
-    /// The system could not write or force what it had taken.
+    /// The system has failed to write or force bytes that it had taken.
     Failed,
 }
 
@@ -70,13 +70,13 @@ impl Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) generation: u64,
-    /// Whether what this run appended is lost with the system.
+    /// Whether a power cut can lose the groups of this run.
     pub(crate) process: bool,
     pub(crate) boot: Option<[u8; 16]>,
     pub(crate) ended: Ended,
-    /// The last group that the snapshot replaces; zero if there is no snapshot.
+    /// The last group that the snapshot replaces. Zero: there is no snapshot.
     pub(crate) base: u64,
-    /// Why the journal before this one was put aside, while nothing has been appended to this one.
+    /// Why the last journal was put aside. None as soon as a group is appended to this one.
     pub(crate) aside: Option<Reason>,
 }
 
@@ -94,7 +94,7 @@ impl Run {
         Self { generation, process, boot, ended: Ended::Open, base: 0, aside }
     }
 
-    /// Why what this run has left is not trusted, if it is not.
+    /// The reason not to trust the groups of this run, if there is one.
     pub(crate) fn distrust(&self, boot: Option<[u8; 16]>) -> Option<Reason> {
         if self.ended == Ended::Clean || !self.process {
             return None;
@@ -105,7 +105,7 @@ impl Run {
         (self.ended == Ended::Failed).then_some(Reason::SyncFailed)
     }
 
-    /// Reads the row. None: the tables are not there, or their making was not finished.
+    /// Reads the row. None: the tables do not exist, or the process that made them did not finish.
     pub(crate) fn read(db: &Database, identity: [u8; 32]) -> Result<Option<Self>, StoreError> {
         let version: i64 =
             db.0.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(db.told("read"))?;
@@ -146,7 +146,7 @@ impl Run {
         Ok(Some(run))
     }
 
-    /// Writes the row. `first`: the tables are made with it.
+    /// Writes the row. `first`: makes the tables too.
     pub(crate) fn write(&self, db: &Database, identity: [u8; 32], first: bool) -> Result<(), StoreError> {
         let write = || {
             let step = db.0.unchecked_transaction()?;
@@ -179,17 +179,17 @@ impl Run {
     }
 }
 
-/// A number as SQLite keeps it; those that are kept have fewer than 63 bits.
+/// Converts a number for SQLite. The numbers in the tables have fewer than 63 bits.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A number that SQLite has kept.
+/// Converts a number of SQLite.
 pub(crate) fn number(kept: i64) -> u64 {
     u64::try_from(kept).unwrap_or(0)
 }
 
-/// An open database in WAL mode, which no other process opens meanwhile.
+/// An open database in WAL mode. No other process can open it at the same time.
 pub(crate) struct Database(pub(crate) Connection, PathBuf);
 
 impl Database {
@@ -206,17 +206,18 @@ impl Database {
     }
 
     fn set_up(&self) -> rusqlite::Result<()> {
-        // The WAL is moved into the database when this crate says so.
+        // Only this crate decides when SQLite moves the WAL into the database.
         self.0.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // Before the first look at it: so the index of the WAL is in the memory of this process, and not in a file.
+        // This comes before the first read. So SQLite keeps the index of the WAL in memory, and not in a file.
         self.0.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        // So the database can become shorter. In one that can, this would write.
+        // With this setting the database can become shorter. If it has the setting already, to set it again would write.
         if self.0.query_row("PRAGMA auto_vacuum", [], |row| row.get::<_, i64>(0))? == 0 {
             self.0.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         self.0.pragma_update(None, "journal_mode", "WAL")?;
         self.0.pragma_update(None, "synchronous", "NORMAL")?;
-        // As the WAL is forced: on macOS a plain fsync leaves bytes in the disk's memory.
+        // SQLite then forces the database as this crate forces the WAL. On macOS, a plain fsync leaves bytes in the memory
+        // of the disk.
         self.0.pragma_update(None, "checkpoint_fullfsync", true)?;
         self.0.pragma_update(None, "wal_autocheckpoint", 0)
     }
@@ -225,17 +226,17 @@ impl Database {
         self.1.clone()
     }
 
-    /// Converts an error of SQLite that has just occurred. `action` is what failed.
+    /// Converts an error of SQLite that has just occurred. `action` is the step that failed, as a verb.
     pub(crate) fn told(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
         let system = system_error(&self.0);
         move |error| told(action, &self.1, error, system)
     }
 
-    /// Removes the pages that nothing uses, so that the file becomes shorter when the WAL is moved. What the last of the others have
-    /// goes into the WAL.
+    /// Removes the pages that nothing uses, so that the file becomes shorter when the WAL is moved. SQLite writes pages
+    /// that are used, and that lie at the end of the file, to the WAL.
     pub(crate) fn shrink(&self) -> Result<(), StoreError> {
-        // At FULL, a transaction removes all of them at its end, as that of this very pragma does. `incremental_vacuum` would search the
-        // list of them for each one.
+        // At FULL, each transaction removes all these pages at its end. This pragma is such a transaction. The pragma
+        // `incremental_vacuum` would search the list of free pages once for each page.
         let shrunk = self.0.pragma_update(None, "auto_vacuum", "FULL").map_err(self.told("write"));
         let back = self.0.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(self.told("write"));
         shrunk.and(back)
@@ -252,10 +253,10 @@ impl Database {
     }
 }
 
-/// The system's error behind the last error of SQLite, if that was one of input or output.
+/// The error of the system that caused the last error of SQLite, if that was an error of input or output.
 #[allow(unsafe_code)]
 fn system_error(db: &Connection) -> i32 {
-    // SAFETY: the handle is that of an open connection, which outlives the call. The call only reads a number.
+    // SAFETY: the handle belongs to an open connection, which outlives the call. The call only reads a number.
     unsafe { rusqlite::ffi::sqlite3_system_errno(db.handle()) }
 }
 
@@ -281,7 +282,7 @@ fn told(action: &'static str, path: &Path, error: rusqlite::Error, system_error:
         {
             StoreError::sync(&path)(system(io::ErrorKind::Other))
         }
-        // SQLite calls a quota that is used up an error of the write.
+        // If a quota is used up, SQLite reports a failed write.
         _ if extended == rusqlite::ffi::SQLITE_IOERR_WRITE => {
             let kind = io::Error::from_raw_os_error(system_error).kind();
             StoreError::io(action, &path)(system(kind))

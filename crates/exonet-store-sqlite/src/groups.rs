@@ -1,4 +1,4 @@
-//! The groups that earlier runs have left, read when they are asked for.
+//! The groups that earlier runs have left. Each is read when the caller asks for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,20 +7,20 @@ use rusqlite::params;
 
 use crate::database::{Database, id_of, lsn_of, number, signed};
 
-/// Reads a database. The journal may append to it meanwhile.
+/// Reads the groups of a database. The journal may append to the database at the same time.
 pub(crate) struct Reader {
     db: Arc<Mutex<Database>>,
     /// The last group that the snapshot replaces.
     base: u64,
-    /// The snapshot is still to be read.
+    /// Whether the snapshot is still to be read.
     snapshot: bool,
     /// The LSN of the next group, or of one before it.
     next: u64,
-    /// The last group that is read.
+    /// The last group to read.
     end: u64,
     bytes: u64,
     group: Vec<u8>,
-    /// While this exists, nothing is replaced.
+    /// While this exists, no snapshot replaces groups.
     _reading: Arc<()>,
 }
 
@@ -70,7 +70,7 @@ impl Reader {
         read().map_err(db.told("read"))
     }
 
-    /// Reads the next group. Returns its LSN. None: there is none.
+    /// Reads the next group, and returns its LSN. None: there are no more groups.
     fn read_group(&mut self) -> Result<Option<u64>, StoreError> {
         let (db, group, next, end) = (lock(&self.db), &mut self.group, self.next, self.end);
         let mut read = || {

@@ -1,4 +1,4 @@
-//! The open journal: groups are appended, forced, and replaced by snapshots.
+//! The open journal, which appends groups, forces them, and replaces them by snapshots.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -19,22 +19,22 @@ use crate::room::{Reserve, with_reserve};
 
 const FILE: &str = "journal.sqlite";
 const ASIDE: &str = "untrusted.sqlite";
-/// It is there if the system could not write or force what a run at the level `Process` had taken.
+/// This file exists if the system has failed to write or force bytes that a run at the level `Process` had taken.
 const FAILED: &str = "failed";
-/// The kept groups have at most this many times as many bytes as are needed of them.
+/// The groups that a snapshot keeps are at most this many times as long as the groups that it needs.
 const SPARSE: u64 = 4;
-/// The least that is moved from the WAL into the database at once.
+/// The smallest number of bytes that is moved from the WAL into the database at once.
 const SETTLE: u64 = 1 << 20;
 
 /// Forces a file to the disk.
 pub(crate) type Syncer = Arc<dyn Fn(&File) -> io::Result<()> + Send + Sync>;
 
-/// What the system does.
+/// Forces a file as the system does.
 pub(crate) fn system() -> Syncer {
     Arc::new(File::sync_data)
 }
 
-/// What the journal and the handles that force it share.
+/// The part that the journal shares with the handles that force it.
 struct Shared {
     db: Weak<Mutex<Database>>,
     dir: PathBuf,
@@ -42,10 +42,11 @@ struct Shared {
     wal: File,
     path: PathBuf,
     sync: Syncer,
-    /// The caller's position behind the last group.
+    /// The caller's position after the last group.
     appended: AtomicU64,
     failed: Mutex<Option<StoreError>>,
-    /// The position up to which the journal is forced. Held while the WAL is forced: of two at once only one would get its error.
+    /// The position up to which the journal is forced. A thread holds this while it forces the WAL. If two threads forced
+    /// at once, only one of them would get an error.
     forced: Mutex<u64>,
 }
 
@@ -63,8 +64,8 @@ impl Shared {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let first = failed.get_or_insert(error).clone();
         drop(failed);
-        // So the next run does not take what is only in memory for what is on disk. Each of the two may fail; the row is in
-        // the WAL, behind what may be lost.
+        // These two notes tell the next run that bytes in the system's memory may not be on the disk. Each note may fail to
+        // be written. The row lies in the WAL after the bytes that may be lost.
         if self.level == Level::Process {
             let _ = note_failure(&self.dir);
         }
@@ -107,13 +108,13 @@ pub(crate) struct Journal {
     segment: u64,
     /// Bytes in the WAL.
     unsettled: u64,
-    /// Bytes of groups behind the snapshot.
+    /// The bytes of the groups after the snapshot.
     grown: u64,
-    /// How large `grown` must be before a snapshot is wanted.
+    /// A snapshot is wanted when `grown` has reached this number of bytes.
     due: u64,
     limit: u64,
     reserve: Reserve,
-    /// Shared with readers of the groups that were found.
+    /// The readers of the groups that were found share this.
     reading: Arc<()>,
 }
 
@@ -186,7 +187,7 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
     Ok((journal, Found { trust, generation, is_new, groups }))
 }
 
-/// Reads what [`open`] would find.
+/// Reads the groups that [`open`] would find.
 pub(crate) fn read(dir: &Path, options: &Options) -> Result<Option<(Trust, Groups)>, StoreError> {
     let path = dir.join(FILE);
     if !belongs_to(dir, NAME)? || !(is_there(&path)? || is_there(&dir.join(ASIDE))?) {
@@ -204,12 +205,12 @@ pub(crate) fn read(dir: &Path, options: &Options) -> Result<Option<(Trust, Group
     })
 }
 
-/// What the last run has left.
+/// The state in which the last run has left the journal.
 struct Last {
     /// None: the database is empty.
     run: Option<Run>,
     generation: u64,
-    /// Why it is not trusted, if it is not.
+    /// The reason not to trust the journal, if there is one.
     distrust: Option<Reason>,
 }
 
@@ -222,7 +223,7 @@ impl Last {
     ) -> Result<Self, StoreError> {
         let run = Run::read(db, identity)?;
         let before = match run {
-            // A run was about to put the database aside, and ended before it had begun a new one.
+            // A run put the database aside, and ended before it had begun a new one.
             None if is_there(&dir.join(ASIDE))? => {
                 let before = Run::read(&Database::open(&dir.join(ASIDE))?, identity)?;
                 let distrust = before.and_then(|run| run.distrust(boot)).unwrap_or(Reason::Rebooted);
@@ -241,14 +242,14 @@ impl Last {
         Ok(Self { run, generation: before.generation, distrust })
     }
 
-    /// Forces what the last run may not have forced.
+    /// Forces bytes that the last run may not have forced.
     fn secure(&self, db: &Database, dir: &Path, sync: &Syncer) -> Result<(), StoreError> {
         let wal = dir.join(format!("{FILE}-wal"));
         let forced = sync(&open_wal(&wal)?).map_err(StoreError::sync(&wal));
         let secured = forced.and_then(|()| db.settle());
         let is_in_memory = self.run.is_some_and(|run| run.process && run.ended == Ended::Open);
         if is_in_memory && matches!(secured, Err(StoreError::Sync { .. })) {
-            // The only copy of what could not be written may be lost now.
+            // The system may now lose its only copy of the bytes that it failed to write.
             note_failure(dir).map_err(StoreError::io("write", &dir.join(FAILED)))?;
         }
         secured
@@ -263,7 +264,7 @@ fn is_there(path: &Path) -> Result<bool, StoreError> {
     path.try_exists().map_err(StoreError::io("inspect", path))
 }
 
-/// Removes the file if it is there.
+/// Removes the file if it exists.
 fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", path)(error)),
@@ -271,7 +272,7 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Notes on the disk that what the run has taken may be lost.
+/// Notes on the disk that groups of the run may be lost.
 fn note_failure(dir: &Path) -> io::Result<()> {
     File::create(dir.join(FAILED))?.sync_all()?;
     sync_dir(dir)
@@ -282,7 +283,7 @@ fn put_aside(db: Database, dir: &Path) -> Result<Database, StoreError> {
     let (path, aside) = (dir.join(FILE), dir.join(ASIDE));
     let waste = [dir.join(format!("{ASIDE}-wal")), dir.join(format!("{FILE}-wal"))];
     drop(db);
-    // Both are empty: the database has all that they had.
+    // Both are empty: everything in them was moved into the databases.
     for file in &waste {
         remove(file)?;
     }
@@ -290,7 +291,7 @@ fn put_aside(db: Database, dir: &Path) -> Result<Database, StoreError> {
     Database::open(&path)
 }
 
-/// The groups of the database that was put aside, unless somebody has removed it.
+/// The groups of the database that was put aside. None if the user has removed that database.
 fn aside(dir: &Path, identity: [u8; 32], reading: &Arc<()>) -> Result<Groups, StoreError> {
     if !is_there(&dir.join(ASIDE))? {
         return Ok(Groups::new(Nothing));
@@ -300,7 +301,7 @@ fn aside(dir: &Path, identity: [u8; 32], reading: &Arc<()>) -> Result<Groups, St
     Ok(Groups::new(Reader::new(&Arc::new(Mutex::new(db)), run.base, NEVER, reading)?))
 }
 
-/// All groups in batches, the bytes of those behind the snapshot, and the last LSN.
+/// All groups in batches, the number of bytes of those after the snapshot, and the last LSN.
 fn batches(db: &Database, base: u64, size: u64) -> Result<(VecDeque<Batch>, u64, u64), StoreError> {
     let scan = || {
         let (mut batches, mut after, mut last) = (VecDeque::new(), 0, 0);
@@ -378,7 +379,7 @@ impl Journal {
         write().map_err(db.told("write"))
     }
 
-    /// Moves the WAL into the database if it has grown. While the disk is full, the WAL grows on.
+    /// Moves the WAL into the database if it is long enough. If the disk is full, leaves the WAL to grow.
     fn settle(&mut self) -> Result<(), StoreError> {
         if self.unsettled < self.segment.max(SETTLE) {
             return Ok(());
@@ -394,7 +395,7 @@ impl Journal {
 
 #[cfg(test)]
 impl Journal {
-    /// Lets the database have this many pages at most, as a full disk does. Returns how many it has.
+    /// Limits the database to this many pages, as a full disk does. Returns the number of pages that it has.
     pub(crate) fn bound(&self, pages: u32) -> u32 {
         let db = lock(&self.db);
         let set = format!("PRAGMA max_page_count = {pages}");
@@ -482,7 +483,7 @@ impl Storage for Journal {
         (self.grown, self.due) = (0, self.limit.max(len));
         if had > has {
             match lock(&self.db).shrink() {
-                // The pages serve the next groups.
+                // The next groups use the free pages.
                 Err(StoreError::Full { .. }) => {}
                 shrunk => shrunk.map_err(|error| self.shared.fail(error))?,
             }
@@ -514,7 +515,7 @@ impl Storage for Journal {
     }
 
     fn room(&self) -> u64 {
-        // Each group asks the disk for more.
+        // This store makes nothing ready: each group asks the disk for room.
         0
     }
 

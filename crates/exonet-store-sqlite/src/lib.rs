@@ -1,7 +1,7 @@
 //! The journal of an Exonet node in SQLite.
 //!
-//! The log of [`exonet_store`] is the default, and faster. This store is for those who want a file that they can look into, copy and
-//! repair with tools that they know. `Builder::store` of the library `exonet` takes it:
+//! The log of [`exonet_store`] is the default, and faster. With this store, users can read, copy and repair the journal
+//! with the usual tools for SQLite. `Builder::store` of the library `exonet` takes it:
 //!
 //! ```
 //! # use exonet_store::{Level, Options, Storage, Store};
@@ -17,25 +17,27 @@
 //! # }
 //! ```
 //!
-//! # What it relies on
+//! # How it keeps its promises
 //!
-//! | | How |
+//! | Promise | How |
 //! |---|---|
-//! | a group that was appended outlives the process | a transaction in the write-ahead log (WAL), which is in the system's memory when it has committed |
-//! | what was forced outlives the system | the WAL is forced with `fdatasync`; SQLite forces what it moves from there into the database, at `synchronous = NORMAL`, before it uses the WAL again |
-//! | a group counts as a whole or not at all | it is one transaction |
-//! | at the level `Process` a sync that failed is noticed | a file `failed` beside the database, since the WAL may lose what is written behind the bytes that failed |
-//! | at the level `Process` the end of the system is noticed | the id of the boot is in the table `run`; the next run does not trust the journal then, unless it had ended cleanly |
+//! | a group that was appended outlives the process | it is a transaction in the write-ahead log (WAL), which is in the system's memory after the commit |
+//! | a group that was forced outlives the system | the store forces the WAL with `fdatasync`; at `synchronous = NORMAL`, SQLite forces everything that it moves from the WAL into the database before it uses the WAL again |
+//! | a group is found as a whole or not at all | it is one transaction |
+//! | at the level `Process`, the next run notices a failed sync | the file `failed` beside the database says so; the WAL alone is not enough, since it may lose bytes that follow the ones that failed |
+//! | at the level `Process`, the next run notices a restart of the system | the table `run` has the id of the boot; the next run trusts a journal of another boot only if it was closed cleanly |
 //!
-//! What the last run left is moved into the database and forced when the journal is opened, so that a sync that failed in that run cannot
-//! hide what is missing.
+//! When the store opens a journal, it moves the WAL of the last run into the database, and forces both. After that, the
+//! journal does not depend on syncs of the last run.
 //!
-//! # What is not the same as with the log
+//! # Differences from the log
 //!
-//! * Nothing notices that a part of a journal was lost while the system ran on, if no sync failed, or that an older copy of the file was
-//!   put back. (The node itself notices a copy that is older than its last start, and puts it aside.)
-//! * A snapshot, and every 4 MiB the move into the database, happen in the thread that appends. They wait for the disk at each level.
-//! * Identities with a journal in SQLite are not moved to another machine, and `exon` does not read their outbox.
+//! * The store does not notice if a part of the journal was lost while the system ran and no sync failed. It does not
+//!   notice either if the user has put back an older copy of the file. (The node notices a copy that is older than its
+//!   last start, and puts it aside.)
+//! * The thread that appends also writes the snapshots, and moves the WAL into the database every 4 MiB. It then waits for
+//!   the disk at each level.
+//! * An identity with a journal in SQLite cannot move to another machine, and `exon` does not read its outbox.
 
 mod database;
 mod groups;

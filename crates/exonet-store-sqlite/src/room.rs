@@ -1,4 +1,4 @@
-//! Room on the disk: a reserve for small groups that have to be kept even when the disk is full.
+//! Room on the disk: a reserve for small groups that the journal has to keep even when the disk is full.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,7 +8,7 @@ use exonet_store::StoreError;
 
 const FILE: &str = "reserve";
 
-/// Does `step` once more if there was no room for it, with the room that the last run's reserve has held.
+/// Does `step`. If the disk has no room for it, gives up the reserve of the last run, and does `step` once more.
 pub(crate) fn with_reserve<T>(dir: &Path, step: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
     match step() {
         Err(error @ StoreError::Full { .. }) => {
@@ -19,11 +19,11 @@ pub(crate) fn with_reserve<T>(dir: &Path, step: impl Fn() -> Result<T, StoreErro
     }
 }
 
-/// A file that holds room free until it is needed.
+/// A file that takes room on the disk until the journal needs that room.
 pub(crate) struct Reserve {
     path: PathBuf,
     size: u64,
-    /// None: it was given up, or there was no room for it.
+    /// None: the reserve was given up, or the disk had no room for it.
     file: Option<File>,
 }
 
@@ -34,7 +34,7 @@ impl Reserve {
         this
     }
 
-    /// Takes the room again if it was given up. Returns whether it is there.
+    /// Takes the room again if it was given up. Returns whether the reserve has its room.
     fn refill(&mut self) -> bool {
         if self.file.is_none() {
             self.file = self.fill().ok();
@@ -49,12 +49,13 @@ impl Reserve {
         Ok(file)
     }
 
-    /// Gives the room up. Returns whether that has made any.
+    /// Gives up the room. Returns whether the disk has more room now.
     pub(crate) fn give_up(&mut self) -> bool {
         self.file.take().is_some_and(|file| file.set_len(0).is_ok())
     }
 
-    /// Whether there is room for `need` bytes, twice since they go into the WAL first, and for the reserve.
+    /// Whether the disk has room for the reserve and for twice `need` bytes: they go into the WAL, and later into the
+    /// database.
     pub(crate) fn has(&mut self, need: u64) -> bool {
         let twice = need.saturating_mul(2);
         self.refill() && self.path.parent().is_some_and(|dir| free(dir).is_none_or(|free| free > twice))
@@ -66,7 +67,7 @@ fn allocate(file: &File, size: u64) -> io::Result<()> {
     or_write(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, size), file, size)
 }
 
-/// Writes the bytes if the file system cannot allocate without them.
+/// Writes zeros if the file system cannot allocate room without them.
 #[cfg(target_os = "linux")]
 fn or_write(allocated: rustix::io::Result<()>, file: &File, size: u64) -> io::Result<()> {
     use rustix::io::Errno;
@@ -76,7 +77,7 @@ fn or_write(allocated: rustix::io::Result<()>, file: &File, size: u64) -> io::Re
     }
 }
 
-/// Not every system allocates without bytes.
+/// Writes zeros: not every system allocates room without them.
 #[cfg(not(target_os = "linux"))]
 fn allocate(file: &File, size: u64) -> io::Result<()> {
     write(file, size)
@@ -86,7 +87,7 @@ fn write(mut file: &File, size: u64) -> io::Result<()> {
     io::copy(&mut io::Read::take(io::repeat(0), size), &mut file).map(drop)
 }
 
-/// The free bytes of the file system. None: it does not say.
+/// The free bytes of the file system. None: the system does not tell.
 #[cfg(unix)]
 fn free(dir: &Path) -> Option<u64> {
     let about = rustix::fs::statvfs(dir).ok()?;

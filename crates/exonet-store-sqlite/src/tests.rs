@@ -1,4 +1,4 @@
-//! Tests of what SQLite has to keep: what every store keeps, kills, and cuts of power.
+//! Tests of the store: the tests for every store, and tests with kills and power cuts.
 
 use std::env;
 use std::fs::{self, File};
@@ -34,7 +34,7 @@ fn group(number: u64) -> Vec<u8> {
     group
 }
 
-/// A process that is killed loses no group that it has appended, at no level, and needs not force any.
+/// A process that is killed loses no group that it has appended. This holds at every level, and without a sync.
 #[test]
 fn what_a_killed_process_had_appended_is_there() {
     const TEST: &str = "tests::what_a_killed_process_had_appended_is_there";
@@ -51,7 +51,7 @@ fn what_a_killed_process_had_appended_is_there() {
             if journal.wants_snapshot() {
                 journal.snapshot(journal.lsn().to_le_bytes().to_vec()).unwrap();
             }
-            // The parent relies on this line: everything up to it was appended.
+            // The parent relies on this line: everything up to this LSN was appended.
             writeln!(out, "report {}", journal.lsn()).unwrap();
         }
     }
@@ -89,14 +89,14 @@ fn what_a_killed_process_had_appended_is_there() {
 
 type Files = Vec<(PathBuf, Vec<u8>)>;
 
-/// A disk that keeps, at a cut of power, the files as they were when something was last forced.
+/// A disk that loses everything since the last sync when the power is cut.
 #[derive(Clone, Default)]
 struct Cut {
     dir: PathBuf,
     kept: Arc<Mutex<Files>>,
     syncs: Arc<AtomicUsize>,
     fails: Arc<AtomicBool>,
-    /// Forces nothing, and says that it has.
+    /// Whether the disk reports syncs that it has not made.
     lies: Arc<AtomicBool>,
 }
 
@@ -148,7 +148,7 @@ fn a_cut_of_power_takes_only_what_was_not_forced() {
             assert_eq!(found.trust, Trust::Trusted);
             let groups: Vec<_> = found.groups.map(Result::unwrap).collect();
             assert_eq!(groups, expected, "{level} {round}");
-            // The WAL is moved with the third one.
+            // The third group makes the journal move the WAL.
             for n in 1..=4_u8 {
                 expected.push(vec![16 * round + n; 400_000]);
                 journal.append(n.into(), &[16 * round + n; 400_000]).unwrap();
@@ -158,7 +158,7 @@ fn a_cut_of_power_takes_only_what_was_not_forced() {
             assert_eq!(forcer.force().unwrap(), 4);
             let syncs = cut.syncs.load(Ordering::Relaxed);
             assert_eq!(forcer.force().unwrap(), 4);
-            assert_eq!(cut.syncs.load(Ordering::Relaxed), syncs, "nothing has come since");
+            assert_eq!(cut.syncs.load(Ordering::Relaxed), syncs, "there is nothing new to force");
             journal.append(5, b"not forced").unwrap();
             drop((journal, forcer));
             cut.cut();
@@ -180,7 +180,7 @@ fn a_sync_that_fails_ends_the_journal_and_the_trust_in_memory() {
         cut.fails.store(true, Ordering::Relaxed);
         assert!(matches!(forcer.force(), Err(StoreError::Sync { .. })));
         cut.fails.store(false, Ordering::Relaxed);
-        assert!(matches!(forcer.force(), Err(StoreError::Sync { .. })), "it stays so");
+        assert!(matches!(forcer.force(), Err(StoreError::Sync { .. })), "the error stays");
         assert!(matches!(journal.append(2, b"two"), Err(StoreError::Sync { .. })));
         assert!(!journal.has_reserve(1));
         drop((journal, forcer));
@@ -188,14 +188,14 @@ fn a_sync_that_fails_ends_the_journal_and_the_trust_in_memory() {
     }
 }
 
-/// Loses what the WAL has beyond `len` bytes, as a system does that could not write it.
+/// Cuts the WAL to `len` bytes, as when the system could not write the rest.
 fn lose_behind(dir: &Path, len: u64) {
     let wal = File::options().write(true).open(dir.join("journal.sqlite-wal")).unwrap();
     assert!(wal.metadata().unwrap().len() > len);
     wal.set_len(len).unwrap();
 }
 
-/// Pages that could not be written may be lost at any time, and with them what the WAL says behind them.
+/// The system may lose pages that it could not write at any time, and with them everything after them in the WAL.
 #[test]
 fn a_sync_that_fails_is_known_when_the_end_of_the_wal_is_lost() {
     for by_next_run in [false, true] {
@@ -236,7 +236,7 @@ fn second_boot(level: Level) -> Options {
     options
 }
 
-/// A run may end after it has put the last journal aside, and before it has begun a new one.
+/// A run may end after it has put the last journal aside and before it has begun a new one.
 #[test]
 fn a_journal_that_was_just_put_aside_is_not_forgotten() {
     let temp = tempfile::tempdir().unwrap();
@@ -310,7 +310,7 @@ fn a_full_disk_takes_nothing_of_a_group_and_ends_nothing() {
     assert_eq!(read, [vec![1; 9_000], vec![4; 90_000]]);
 }
 
-/// What the database has to force by itself cannot be seen from outside of it.
+/// A test cannot see what SQLite itself forces. So this test asks for its settings.
 #[test]
 fn the_database_forces_what_it_moves() {
     let temp = tempfile::tempdir().unwrap();
@@ -325,8 +325,8 @@ fn the_database_forces_what_it_moves() {
     }
 }
 
-/// While the WAL is moved into the database, a cut of power leaves any of the pages that were written, and the whole WAL, since that
-/// was forced before. Once it is moved, the database has everything by itself.
+/// If the power is cut while the WAL is moved into the database, the database may have any of the new pages. The WAL is whole, since it
+/// was forced before. After the move, the database alone has everything.
 #[test]
 fn a_cut_of_power_takes_nothing_while_the_wal_is_moved() {
     let temp = tempfile::tempdir().unwrap();
@@ -345,7 +345,7 @@ fn a_cut_of_power_takes_nothing_while_the_wal_is_moved() {
             journal.append(n, group).unwrap();
             let now = (fs::read(dir.join(db)).unwrap(), fs::read(dir.join(wal)).unwrap());
             if now.1.is_empty() {
-                // Of the group that was appended last, only the database knows.
+                // Only the database has the last group.
                 moved = Some((usize::try_from(n).unwrap(), now.0));
                 break;
             }
@@ -367,7 +367,7 @@ fn a_cut_of_power_takes_nothing_while_the_wal_is_moved() {
             assert_eq!(found.trust, Trust::Trusted);
             found.groups.map(Result::unwrap).collect::<Vec<_>>()
         };
-        assert_eq!(found_in(&after, &[]), groups[..count], "the database has them by itself");
+        assert_eq!(found_in(&after, &[]), groups[..count], "the database alone has them");
         if by_next_run {
             for (every, at) in [(1, 0), (2, 0), (2, 1), (3, 1)] {
                 let mut pages = before.0.clone();
@@ -382,7 +382,7 @@ fn a_cut_of_power_takes_nothing_while_the_wal_is_moved() {
     }
 }
 
-/// A snapshot gives back what a backlog has taken.
+/// A snapshot gives back the room that a backlog has taken.
 #[test]
 fn the_file_becomes_shorter_when_a_backlog_is_over() {
     let temp = tempfile::tempdir().unwrap();
@@ -400,7 +400,7 @@ fn the_file_becomes_shorter_when_a_backlog_is_over() {
     assert_eq!(journal.pragma("auto_vacuum"), 2, "a snapshot itself needs no room for that");
 }
 
-/// The system refuses to write beyond a bound with another error than that of a full disk, as it does with a quota.
+/// If a file reaches a bound of the system, such as a quota, the error differs from that of a full disk.
 #[cfg(unix)]
 #[test]
 fn a_bound_of_the_system_is_a_full_disk() {
@@ -423,11 +423,11 @@ fn a_bound_of_the_system_is_a_full_disk() {
     let (full, new) = (temp.path().join("full"), temp.path().join("new"));
     let (mut journal, found) = SqliteStore.open(&full, options(Level::Sync)).unwrap();
     drop(found);
-    // Too little to be moved into the database before the next run.
+    // These groups are too short for the journal to move them into the database before the next run.
     journal.append(1, &[1; 3 << 20]).unwrap();
     drop(journal);
     for dir in [&full, &new] {
-        // At most 2,048 blocks, of 512 or 1,024 bytes; and without the signal that ends a process which wants more.
+        // At most 2,048 blocks of 512 or 1,024 bytes. The trap ignores the signal that would end the process at that bound.
         let script = r#"trap "" XFSZ; ulimit -f 2048; exec "$0" "$@""#;
         let mut command = Command::new("sh");
         command.args(["-c", script]).arg(env::current_exe().unwrap());
@@ -453,7 +453,8 @@ fn a_file_that_is_no_database_is_an_error() {
     assert!(matches!(opened, Err(StoreError::Corrupt { .. })), "{opened:?}");
 }
 
-/// A disk that says that it has forced what it has not may lose all that came since. Nothing is made up.
+/// A disk that reports syncs that it has not made may lose everything since the last sync. The groups that are found were
+/// appended.
 #[test]
 fn a_disk_that_lies_makes_nothing_up() {
     let temp = tempfile::tempdir().unwrap();
@@ -472,7 +473,7 @@ fn a_disk_that_lies_makes_nothing_up() {
         drop(journal);
         cut.cut();
         let (journal, found) = cut.open(Level::Sync);
-        assert_eq!(found.trust, Trust::Trusted, "it cannot know");
+        assert_eq!(found.trust, Trust::Trusted, "the store cannot know");
         let read: Vec<_> = found.groups.map(Result::unwrap).collect();
         assert_eq!(read, groups[..left], "{lie_from}");
         drop(journal);

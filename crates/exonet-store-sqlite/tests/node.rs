@@ -35,7 +35,7 @@ async fn what_a_node_has_not_sent_its_next_life_goes_on_with() {
         for n in 0..50 {
             drop(to.send(Message::from(format!("message {n}")).early(false)).await.unwrap());
         }
-        // Ends without order: the journal alone knows of them.
+        // The node does not end in order: only the journal has the messages.
         drop((to, alice));
         let alice = until_free(&here, durability).await;
         let recovered = alice.recovered();
@@ -63,7 +63,7 @@ async fn what_a_node_has_not_sent_its_next_life_goes_on_with() {
     }
 }
 
-/// The next life of the identity, once the former one has let go of its lock.
+/// Starts the next life of the identity when the former one has released the lock.
 async fn until_free(state: &Path, durability: Durability) -> Node {
     loop {
         match stored(state, durability).build().await {

@@ -131,13 +131,14 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
             gone.push(segment);
         }
     }
-    // The segments that stay are not written until a later snapshot replaces them. As many as the pool takes keep their
-    // mapping: to write to pages that were mapped anew takes longer than to copy the bytes. The others lose it.
+    // Nothing writes to the segments that stay until a later snapshot replaces them. The pool then takes up to
+    // `shared.pool` of them. These keep their mappings, since the first write to a newly mapped page takes longer than
+    // the copy of the bytes. The others lose their mappings.
     let stay = state.full.iter().filter(|it| it.first <= mark.lsn).count();
     state.full.iter_mut().take(stay.saturating_sub(shared.pool)).for_each(|it| it.file.unmap());
     drop(state);
-    // Without the lock, since the end of a mapping takes long. If a name cannot be removed, the next run finds that its
-    // segment lies before the snapshot, and puts it into the pool.
+    // This thread has released the lock before it removes segments, since the end of a mapping takes long. If a name
+    // cannot be removed, the next run finds that the segment lies before the snapshot, and puts it into the pool.
     for segment in gone {
         let _ = shared.disk.remove(&segment.name);
     }

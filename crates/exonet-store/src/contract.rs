@@ -1,7 +1,7 @@
-//! What every [`Store`] keeps, as tests: for the log of this crate, and for whoever makes another store.
+//! Tests that every [`Store`] has to pass: the log of this crate, and other implementations.
 //!
-//! [`check`] panics at the first thing that does not hold. It cannot cut the power: a store also needs tests of its own with
-//! bytes that were not forced. A dropped journal is like one whose process has died; a store needs a test that kills a process.
+//! [`check`] panics at the first failure. It cannot cut the power, so a store also needs its own tests with bytes that
+//! were not forced. It drops a journal in place of killing a process, so a store also needs a test that kills a process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::{Found, Level, Options, Reason, Runtime, Storage, Store, StoreError, 
 
 const IDENTITY: [u8; 32] = *b"a tag of an identity in the test";
 
-/// Checks all that this module checks, in directories below `temp`, which must exist.
+/// Runs all tests of this module, in directories below `temp`. `temp` must exist.
 pub fn check(store: &dyn Store, temp: &Path) {
     for level in [Level::Process, Level::Batched, Level::Sync] {
         let bench = |name: &str| Bench { store, dir: temp.join(format!("{name}-{level}")), level };
@@ -72,21 +72,21 @@ impl Bench<'_> {
         self.try_open(first_boot).unwrap()
     }
 
-    /// What a look at the journal finds, and then the next run, which dies at once.
+    /// Reads the journal, then opens it as the next run, which dies at once. Returns what both have found.
     fn again(&self, boot: Boot) -> (Trust, Vec<(u64, bool, Vec<u8>)>) {
         let looked = self.store.read(&self.dir, self.options(boot)).unwrap().expect("there is a journal");
         let (trusted, looked) = (looked.0, all(looked.1));
         let (storage, found) = self.try_open(boot).unwrap();
-        assert_eq!(trusted, found.trust, "a look sees what the next run finds");
+        assert_eq!(trusted, found.trust, "a look finds the same as the next run");
         let (trust, groups) = (found.trust, all(found.groups));
         drop(storage);
         let seen = if trust == Trust::Trusted { &groups[..] } else { &[] };
-        assert_eq!(looked, seen, "a look sees what the next run trusts");
+        assert_eq!(looked, seen, "a look finds the same groups as the next run");
         (trust, groups)
     }
 }
 
-/// All groups: LSN, whether it is kept, bytes.
+/// All groups. Each has its LSN, whether it is kept, and its bytes.
 fn all(mut groups: crate::Groups) -> Vec<(u64, bool, Vec<u8>)> {
     let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some(group) = groups.next_found().unwrap() {
@@ -97,7 +97,7 @@ fn all(mut groups: crate::Groups) -> Vec<(u64, bool, Vec<u8>)> {
     found
 }
 
-/// Groups of `len` bytes with these LSNs, each of the byte that its LSN ends in.
+/// Groups of `len` bytes with these LSNs. Each consists of the last byte of its LSN.
 fn plain(lsns: impl IntoIterator<Item = u64>, len: usize) -> Vec<(u64, bool, Vec<u8>)> {
     lsns.into_iter().map(|lsn| (lsn, false, vec![lsn.to_le_bytes()[0]; len])).collect()
 }
@@ -129,7 +129,7 @@ fn groups_are_found_again(bench: &Bench<'_>) {
     storage.append_parts(1, &[b"in ", b"", b"parts"]).unwrap();
     storage.append(2, b"").unwrap();
     storage.append_parts(2, &[]).unwrap();
-    assert_eq!(storage.lsn(), 6, "nothing is no group");
+    assert_eq!(storage.lsn(), 6, "no parts make no group");
     drop(storage);
     let (_, groups) = bench.again(first_boot);
     assert_eq!(groups[5], (6, false, b"in parts".to_vec()));
@@ -291,7 +291,7 @@ fn a_journal_belongs_to_one_identity(bench: &Bench<'_>) {
     assert_eq!(bench.again(first_boot), (Trust::Trusted, plain(1..=1, 100)), "nothing is lost");
 }
 
-/// A store that has another one's name.
+/// A store under another name.
 struct Other;
 
 impl Store for Other {
@@ -344,7 +344,11 @@ fn the_level_process_needs_a_boot_id(bench: &Bench<'_>) {
     fill(&mut *storage, 1..=1, 100);
     drop(storage);
     let safe = Bench { level: Level::Sync, dir: bench.dir.clone(), ..*bench };
-    assert_eq!(safe.again(no_boot).0, Trust::Untrusted(Reason::Rebooted), "nobody knows");
+    assert_eq!(
+        safe.again(no_boot).0,
+        Trust::Untrusted(Reason::Rebooted),
+        "without a boot id, the store cannot know"
+    );
 }
 
 fn the_level_of_the_last_run_counts(bench: &Bench<'_>) {

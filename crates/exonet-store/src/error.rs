@@ -68,8 +68,8 @@ pub enum StoreError {
     },
     /// Another implementation of [`crate::Store`] keeps the journal.
     #[error(
-        "the journal in {} is kept by the store {store:?}: open the node with that store; to go on without what the \
-         journal knows, move that directory away: messages that were open end Unknown",
+        "the journal in {} is kept by the store {store:?}: open the node with that store; or, to go on without this \
+         journal, move the directory away: messages that were open end Unknown",
         path.display()
     )]
     OtherStore {
@@ -139,7 +139,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Converts an error of the system. `action` is what failed, as a verb.
+    /// Converts an error of the system. `action` is the step that failed, as a verb.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         use io::ErrorKind as Kind;
         move |error| {

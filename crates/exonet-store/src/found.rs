@@ -41,7 +41,7 @@ pub struct FoundGroup<'a> {
 /// groups that are not kept. It reads a group only when it is asked for it.
 pub struct Groups(Box<dyn ReadGroups>);
 
-/// Reads the groups that a store has found: what [`Groups`] is made of.
+/// Reads the groups that a store has found. A store makes [`Groups`] of this.
 pub trait ReadGroups: Send {
     /// An upper limit of the number of bytes of all groups.
     fn bytes(&self) -> u64;
@@ -52,7 +52,7 @@ pub trait ReadGroups: Send {
     /// [`StoreError::Corrupt`], [`StoreError::Io`].
     fn next_found(&mut self) -> Result<Option<FoundGroup<'_>>, StoreError>;
 
-    /// Passes over groups that are kept for the snapshot, if the snapshot was read or there is none.
+    /// Skips groups that are kept for the snapshot, if the snapshot was read or there is none.
     ///
     /// # Errors
     /// The errors of [`ReadGroups::next_found`].
@@ -171,7 +171,7 @@ impl Groups {
         Self(Box::new(reader))
     }
 
-    /// An upper limit of the number of bytes of all groups, and so of the memory that they take.
+    /// An upper limit of the number of bytes of all groups, and so of the memory that they need.
     pub fn bytes(&self) -> u64 {
         self.0.bytes()
     }

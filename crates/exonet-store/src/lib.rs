@@ -254,9 +254,9 @@ pub struct Options {
     /// write that much in 30 ms, and with less would spend a tenth of its time on snapshots; 16 MiB at the other
     /// levels.
     pub snapshot_after: u64,
-    /// How many segments are kept for reuse at most. Default: 28 at the level `Process`, which is enough for what is
-    /// written between two snapshots, while one is written, and for groups that a snapshot keeps; 16 at the other
-    /// levels.
+    /// How many segments are kept for reuse at most. Default: 28 at the level `Process`, 16 at the other levels. 28 are
+    /// enough for the groups between two snapshots, for those that come while a snapshot is written, and for those that
+    /// a snapshot keeps.
     pub pool: usize,
     /// The directory of the witness.
     pub runtime: Runtime,

@@ -1,4 +1,4 @@
-//! Which implementation keeps a journal.
+//! The implementations that keep a journal.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -7,27 +7,29 @@ use std::path::Path;
 use crate::error::StoreError;
 use crate::{Found, Groups, Level, Options, Storage, Trust, disk, open, read};
 
-/// The file in the directory of a journal that names the store. The log of this crate has none: it is known by its own files.
+/// The file in the directory of a journal that has the name of the store. The log of this crate does not write it: its
+/// other files tell.
 const NAME: &str = "store";
 /// The name of this crate's log, and a file that it always has.
 const LOG: (&str, &str) = ("log", "run");
 
 /// A way to keep a journal: the [log](LogStore) of this crate, or another implementation.
 ///
-/// An implementation keeps what [`Storage`], [`Groups`] and [`Trust`] say. The feature `contract` has tests for that, in
-/// the module `contract`. It begins with [`prepare`].
+/// An implementation has to do what [`Storage`], [`Groups`] and [`Trust`] say. The module `contract` tests this (feature
+/// `contract`). Another implementation calls [`prepare`] first when it opens a journal.
 pub trait Store: Send + Sync + 'static {
-    /// The name of the store: a word. The directory of a journal keeps it, so that no other store begins a second journal there.
+    /// The name of the store: one word. The directory of a journal has this name in a file, so that no other store begins
+    /// a second journal there.
     fn name(&self) -> &str;
 
     /// Opens the journal in `dir`, or begins one there: see [`crate::open`].
     ///
     /// # Errors
-    /// [`StoreError`] says what is wrong, and what to do. Nothing that the last run left is lost then.
+    /// [`StoreError`] says what is wrong, and what to do. After an error, the journal of the last run is not lost.
     fn open(&self, dir: &Path, options: Options) -> Result<(Box<dyn Storage>, Found), StoreError>;
 
-    /// Reads the journal in `dir`, and changes nothing that it keeps: see [`crate::read`]. The caller
-    /// drops the groups before it opens the journal.
+    /// Reads the journal in `dir`, and does not change its content: see [`crate::read`]. The caller must drop the groups
+    /// before it opens the journal.
     ///
     /// # Errors
     /// The errors of [`Store::open`].
@@ -52,12 +54,13 @@ impl Store for LogStore {
     }
 }
 
-/// What every store but the log does first when it opens a journal: makes the directory `dir` if it is missing, checks that the
-/// place and the system are good enough for the level, and notes that the store `name` keeps the journal there. Returns the id
-/// of the current boot.
+/// Prepares the directory `dir` for the store `name`. Every store except the log calls this first when it opens a journal.
+///
+/// Makes the directory if it is missing, checks that the file system and the system are good enough for the level, and
+/// notes that this store keeps the journal there. Returns the id of the current boot.
 ///
 /// # Errors
-/// [`StoreError::OtherStore`], [`StoreError::NoBootId`], [`StoreError::Remote`]; or the directory cannot be read or written.
+/// [`StoreError::OtherStore`], [`StoreError::NoBootId`], [`StoreError::Remote`], or the error of a read or write.
 pub fn prepare(dir: &Path, name: &str, options: &Options) -> Result<Option<[u8; 16]>, StoreError> {
     disk::make_dir(dir).map_err(StoreError::io("make", dir))?;
     let boot = (options.boot)();
@@ -83,10 +86,10 @@ pub fn prepare(dir: &Path, name: &str, options: &Options) -> Result<Option<[u8; 
     Ok(boot)
 }
 
-/// Whether the store `name` keeps the journal in `dir`. False: no store has one there.
+/// Whether the store `name` keeps the journal in `dir`. False: `dir` has no journal.
 ///
 /// # Errors
-/// [`StoreError::OtherStore`]: another store has one there.
+/// [`StoreError::OtherStore`]: another store keeps the journal there.
 pub fn belongs_to(dir: &Path, name: &str) -> Result<bool, StoreError> {
     let path = dir.join(NAME);
     let noted = match fs::read_to_string(&path) {
@@ -104,7 +107,7 @@ pub fn belongs_to(dir: &Path, name: &str) -> Result<bool, StoreError> {
     }
 }
 
-/// Fails if another store than the log keeps the journal in `dir`.
+/// Fails unless the log keeps the journal in `dir`, or `dir` has none.
 pub(crate) fn only_log(dir: &Path) -> Result<(), StoreError> {
     belongs_to(dir, LOG.0).map(drop)
 }

@@ -21,7 +21,8 @@ use tokio::sync::Semaphore;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const RUNS: usize = 3;
-/// By then a journal has made the segments that it uses in turn. A disk forces each of them in tens of milliseconds.
+/// After this time, a journal has made the segments that it uses in turn. To force a new segment takes a disk tens of
+/// milliseconds.
 const WARM_UP: Duration = Duration::from_secs(2);
 const SPAN: Duration = Duration::from_secs(1);
 

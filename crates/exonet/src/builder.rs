@@ -121,11 +121,11 @@ impl Builder {
         self
     }
 
-    /// What keeps the journal of a [stored](Self::state_dir) identity: an implementation of [`Store`]. Default: the log of the crate
-    /// `exonet-store`. The crate `exonet-store-sqlite` keeps it in SQLite.
+    /// The store that keeps the journal of a [stored](Self::state_dir) identity: an implementation of [`Store`]. Default:
+    /// the log of the crate `exonet-store`. The crate `exonet-store-sqlite` keeps the journal in SQLite.
     ///
-    /// An identity stays with the store that has its journal: with another one, [`build`](Self::build) fails, and what is
-    /// written in the journal is not lost. [`StateDir::outbox`](crate::state::StateDir::outbox) and a checkpoint know the log alone.
+    /// An identity must keep its store. With another one, [`build`](Self::build) fails, and the journal stays as it is.
+    /// [`StateDir::outbox`](crate::state::StateDir::outbox) and checkpoints can read only the log.
     pub fn store(mut self, store: impl Store) -> Self {
         self.journals = Arc::new(store);
         self
@@ -155,8 +155,8 @@ impl Builder {
         self
     }
 
-    /// Whether the node accepts connections, if its [carrier](Self::carrier) uses any. Default: it does. A node that only
-    /// opens connections itself, such as that of a client, needs no listener.
+    /// Whether the node accepts connections, if its [carrier](Self::carrier) uses any. Default: true. A node that only
+    /// opens connections itself, such as a client, needs no listener.
     pub const fn accept_connections(mut self, accepts: bool) -> Self {
         self.accepts = accepts;
         self

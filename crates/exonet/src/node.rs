@@ -94,8 +94,8 @@ impl Node {
         self.shared().local_addr()
     }
 
-    /// Whether the node accepts connections now. With [`Carrier::Auto`](crate::Carrier::Auto) a node does without if
-    /// another program has the port.
+    /// Whether the node accepts connections now. With [`Carrier::Auto`](crate::Carrier::Auto) it accepts none if another
+    /// program has the TCP port.
     pub fn accepts_connections(&self) -> bool {
         !self.shared().carriers.listening.is_closed()
     }

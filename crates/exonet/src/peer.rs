@@ -129,8 +129,8 @@ impl Peer {
         self.shared().names.known(&self.to)
     }
 
-    /// Looks up an address of the peer, if none is known. What sends does so itself; this is for callers that want to know whether
-    /// they wait for that or for room.
+    /// Looks up an address of the peer, if none is known. The methods that send do this themselves. A caller needs this
+    /// method only to tell a wait for the address from a wait for room.
     ///
     /// # Errors
     /// [`SendError::Lookup`], [`SendError::Closed`].

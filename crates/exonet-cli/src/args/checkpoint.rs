@@ -11,26 +11,25 @@ use crate::units::parse_span;
 
 const CHECKPOINT_HELP: &str = "\
 EXAMPLES
-  On the new machine: the id of an identity there, for which the file is to be encrypted
+  On the new machine: print the id of an identity there; the file is encrypted for it
       exon id
 
   On the old machine: stop the service `calc`, and put its identity into one file
       exon checkpoint --as calc --to ID calc.exonet
 
-  On the new machine, with the file: the identity lives there, and serves
+  On the new machine, with the file: restore the identity, and serve as it
       exon restore calc.exonet --as calc
       exon serve --as calc --name calc --method sort --exec sort
 
-The file has everything that is under way, as with `exon move`: what the identity has not sent or
-not taken, its streams, its sessions and its dead letters; and it has the key. It is encrypted for
-the node ID, which alone can open it. The process that runs the identity finishes the calls that
-run, stops, writes the file and ends. If the file cannot be written, the process goes on, and
-nothing has changed.
+The file has the key of the identity, and everything that is under way: messages that are not sent
+or not taken, streams, sessions and dead letters. It is encrypted for the node ID: only that node
+can open it. The process that runs the identity finishes running calls, stops, writes the file and
+ends. If it cannot write the file, it goes on, and nothing has changed.
 
-Once the file is there, the identity lives in it only: it does not start here again. If the
-command is interrupted behind that point, the same command finishes the file. If the file is lost
-before it was restored: exon move --take-back. The other machine need not be reachable; if it is,
-`exon move` is faster, and callers wait for less.";
+When the file is complete, only the file has the identity: it does not start here again. If the
+command is interrupted after it has ceded the identity, repeat it: it finishes the file. If the
+file is lost before it is restored: exon move --take-back. The machines need not reach each other.
+If they do, `exon move` is faster, and callers wait for less time.";
 
 /// Stop a service and put its identity, with everything that is under way, into one file for another machine
 #[derive(Args, Debug)]
@@ -39,10 +38,10 @@ pub(crate) struct CheckpointArgs {
     /// The file to write; it must not exist
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The node that is to restore the file, as its id or its name: an identity of the other machine
+    /// The id or the name of the node that will restore the file: an identity of the other machine
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) to: NodeId,
-    /// If the process that runs the identity cannot be asked to stop: wait this long for that process to end
+    /// How long to wait for the process that runs the identity to end, if it cannot be asked to stop
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_span)]
     pub(crate) drain: Duration,
 }
@@ -53,16 +52,16 @@ EXAMPLES
       exon restore calc.exonet --as calc
       exon serve --as calc --name calc --method sort --exec sort
 
-  The file is encrypted for another identity of this machine than `default`
+  The same, if the file is encrypted for the identity `store` of this machine
       exon restore calc.exonet --as calc --key store
 
-A file is restored once. This machine remembers what it has restored, and refuses the same file
-and older ones. If a name service is given (--names), the command claims the identity there first:
-if it lives elsewhere already, the command fails. Whatever fails, the identity does not live here,
-and the file can be used again; only if the name service does not answer, the same command has to
-be repeated on this machine.";
+A file can be restored only once. This machine notes which files it has restored, and refuses the
+same file and older ones. If a name service is given (--names), the command first claims the
+identity there, and fails if the identity already lives elsewhere. After an error, the identity
+does not live here, and the file can be used again. If the name service did not answer, repeat the
+same command on this machine.";
 
-/// Restore the identity in a file of `exon checkpoint`, here
+/// Restore an identity here from a file of `exon checkpoint`
 #[derive(Args, Debug)]
 #[command(after_help = RESTORE_HELP)]
 pub(crate) struct RestoreArgs {

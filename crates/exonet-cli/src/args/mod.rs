@@ -221,8 +221,8 @@ pub(crate) struct Common {
     pub(crate) names: Option<String>,
     /// How packets travel: udp, tcp (for networks that let nothing else through), or auto (udp, and tcp where udp
     /// does not get through, until it does again). With tcp and auto, a node that waits for others also accepts tcp, at
-    /// the port number of udp. Default: auto, which goes on with udp if another program has that port; bench, demo and
-    /// conformance: udp
+    /// the port number of udp. Default: auto, without tcp if another program has the tcp port. Default of bench, demo
+    /// and conformance: udp
     #[arg(long, value_name = "CARRIER", global = true, value_parser = parse_carrier, help_heading = "Common options")]
     pub(crate) carrier: Option<Carrier>,
     /// Open tcp connections through a proxy: http://HOST:PORT or socks5://HOST:PORT, with NAME:PASSWORD@ before HOST

@@ -22,7 +22,7 @@ EXAMPLES
       exon names ls
       exon names lookup sort
 
-  Each change of a name, as it comes:
+  Print each change of a name when it comes:
       exon names watch sort
 
 WHERE NAMES ARE
@@ -70,7 +70,7 @@ pub(crate) enum NamesCommand {
         #[arg(value_name = "NAME")]
         name: Name,
     },
-    /// Print the node of a name now, and each change from then on, until it is interrupted
+    /// Print the node of a name, and each later change, until the command is interrupted
     #[command(after_help = "EXAMPLES\n  exon names watch chat --names ID@HOST:PORT\n  \
                             exon names watch chat --names file:services --json --exit-after 2")]
     Watch {

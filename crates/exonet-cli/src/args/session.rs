@@ -63,7 +63,7 @@ pub(crate) struct SessionArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     Open(SessionOpenArgs),
-    /// Show the sessions of a stored identity that have not ended; --id continues one that it opened
+    /// Show the sessions of a stored identity that have not ended; --id continues one that the identity opened
     #[command(after_help = LS_HELP, visible_alias = "list")]
     Ls,
 }

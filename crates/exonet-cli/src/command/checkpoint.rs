@@ -13,7 +13,7 @@ use crate::moving::{Moved, Plan, leave};
 use crate::peers::check_service;
 use crate::settings::Settings;
 
-/// The directory, beside the key of a file, that a process locks while it restores the file.
+/// A directory in that of the identity for which a file is encrypted. A process locks it while it restores the file.
 const RESTORING: &str = "restoring";
 
 #[derive(Serialize)]
@@ -43,7 +43,7 @@ pub(super) async fn checkpoint(settings: &Settings, args: &CheckpointArgs) -> Re
     let moved = leave(settings, &plan, args.drain, |step| show_step(settings, step)).await?;
     let file = args.file.display();
     settings.note(format!(
-        "{} is in {file} now, for {}, and does not start here any more; there: exon restore FILE --as NAME",
+        "{} now lives only in {file}, and does not start here again; at the node {}: exon restore FILE --as NAME",
         id.short(),
         args.to.short()
     ));
@@ -60,15 +60,14 @@ pub(super) async fn checkpoint(settings: &Settings, args: &CheckpointArgs) -> Re
 pub(super) async fn restore(settings: &Settings, args: &RestoreArgs) -> Result<Exit, Failure> {
     let name = &settings.identity;
     if !name.is_stored() {
-        return Err(
-            Failure::new("the identity needs a name here").hint("give one: --as NAME, or --state DIR")
-        );
+        return Err(Failure::new("the identity needs a name here")
+            .hint("give a name or a directory: --as NAME, --state DIR"));
     }
     let keeper = Identity::new(Some(&args.key), None)?;
     keeper.require()?;
-    // What is wrong on the command line leaves nothing on the disk.
+    // This comes first, so that an error in the command line leaves nothing on the disk.
     settings.names().map_or(Ok(()), check_service)?;
-    // `exon` has no state of an application.
+    // Identities of `exon` have no state of an application.
     let key = keeper.place()?;
     let arrival = Arrival::<()>::read(&args.file, key, name.place()?);
     let arrival = arrival.await.map_err(|error| match &error {
@@ -76,7 +75,7 @@ pub(super) async fn restore(settings: &Settings, args: &RestoreArgs) -> Result<E
             let failure = format!(
                 "the identity was not restored: another `exon restore` with the key of {keeper} runs"
             );
-            Failure::new(failure).in_use().hint("repeat the command when that one has ended")
+            Failure::new(failure).in_use().hint("repeat this command when the other one has ended")
         }
         _ => failed(&error),
     })?;
@@ -89,7 +88,7 @@ pub(super) async fn restore(settings: &Settings, args: &RestoreArgs) -> Result<E
     name.note_arrival()?;
     let generation = restored.term.generation;
     settings.note(format!(
-        "{} lives here now, as generation {generation}; start it as before, with{}",
+        "{} now lives here, as generation {generation}; start it as before, with{}",
         id.short(),
         name.options()
     ));
@@ -105,20 +104,18 @@ pub(super) async fn restore(settings: &Settings, args: &RestoreArgs) -> Result<E
 fn failed(error: &RestoreError) -> Failure {
     let failure = Failure::new("the identity was not restored").because(error);
     match error {
-        RestoreError::State(StateError::OtherTarget { .. }) => {
-            failure.hint("restore it on the machine of that node; or name its identity here: --key NAME")
-        }
+        RestoreError::State(StateError::OtherTarget { .. }) => failure.hint(
+            "restore it on the machine of that node; or, if that identity is here, give its name: --key NAME",
+        ),
         RestoreError::State(StateError::Exists { .. }) => failure
             .hint("give the arriving identity a name or a directory of its own: --as NAME, --state DIR"),
         RestoreError::State(StateError::Restored { .. }) => {
-            failure.hint("use a newer checkpoint, of the place where the identity lives")
+            failure.hint("make a new checkpoint at the place where the identity lives")
         }
         RestoreError::Naming(NamingError::Superseded { .. }) => {
-            failure.hint("it was restored elsewhere, or taken back; `exon names ls` may show where")
+            failure.hint("the identity was restored elsewhere, or taken back; `exon names ls` may show where")
         }
-        RestoreError::Naming(_) => {
-            failure.hint("repeat the same command here when the name service answers; nothing lives yet")
-        }
+        RestoreError::Naming(_) => failure.hint("repeat the same command here when the name service answers"),
         _ => failure,
     }
 }

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 
-/// The pause before a name service that does not answer is asked again.
+/// The pause before the command asks a name service again that did not answer.
 const AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Serialize)]
@@ -96,7 +96,7 @@ pub(super) async fn run(settings: &Settings, args: &NamesArgs) -> Result<Exit, F
     Ok(Exit::Success)
 }
 
-/// Prints the record of `name`, and then each other one that it gets.
+/// Prints the record of `name`, and then each later record of this name.
 async fn watch(settings: &Settings, name: &Name, exit_after: Option<u64>) -> Result<Exit, Failure> {
     let naming = settings.naming()?;
     let mut stopped = pin!(stop(None)?);
@@ -115,7 +115,7 @@ async fn watch(settings: &Settings, name: &Name, exit_after: Option<u64>) -> Res
                 found = naming.watch(name, since) => found,
             };
             match found {
-                // A service may answer early.
+                // A service may answer without a change.
                 Ok(found) if found.as_ref().map(|found| found.version) == since => told = false,
                 Ok(found) => break Some(found),
                 Err(error) => {
@@ -152,14 +152,14 @@ fn show_change(settings: &Settings, name: &Name, found: Option<&Found>) -> Resul
     }
 }
 
-/// Fails if the names are in a file that does not exist: for look-ups it is empty, but here it is a mistyped path.
+/// Fails if the file of names does not exist. A look-up treats such a file as empty. Here the path is probably mistyped.
 fn is_there(settings: &Settings) -> Result<(), Failure> {
     let Some(path) = settings.names().and_then(|names| names.strip_prefix("file:")) else { return Ok(()) };
     if std::path::Path::new(path).exists() {
         return Ok(());
     }
     Err(Failure::new(format!("there is no file of names at {path}"))
-        .hint("check --names or EXON_NAMES; a service that is started with --name makes the file"))
+        .hint("check --names or EXON_NAMES; a service with --name makes the file when it starts"))
 }
 
 async fn list(settings: &Settings) -> Result<(), Failure> {

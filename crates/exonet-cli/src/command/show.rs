@@ -32,7 +32,7 @@ pub(super) fn say_conflict(settings: &Settings, node: &Node, peer: &NodeId) {
     }
 }
 
-/// How durable the receiver of a message was, behind the outcome of the message.
+/// The durability level of the receiver of a message, as text that follows the outcome of the message.
 pub(super) fn receiver(durability: Option<&str>) -> String {
     durability.map(|level| format!(" (receiver: {level})")).unwrap_or_default()
 }

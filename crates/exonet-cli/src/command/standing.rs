@@ -28,7 +28,7 @@ impl Begin {
         if arrival.is_new || settings.identity.has_arrived() { Self::Arrived } else { Self::First }
     }
 
-    /// The node answers, and its names are bound.
+    /// Notes that the node answers, and that its names are bound.
     pub(super) fn answers(self, settings: &Settings, arrival: &Arrival) {
         arrival.answers();
         if self == Self::Arrived {

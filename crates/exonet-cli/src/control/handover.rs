@@ -229,7 +229,7 @@ impl Intake<'_> {
         let size = body.len();
         let (before, _) = *self.count.borrow();
         let receipt = {
-            // Only what comes after the look-up is a wait for room.
+            // The look-up comes first, so that the wait that follows is a wait for room.
             let found = self.peer.look_up().await;
             found.map_err(|error| self.unsent(&error))?;
             let mut send = pin!(self.send(body));

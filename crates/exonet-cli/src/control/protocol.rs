@@ -69,7 +69,7 @@ pub(crate) enum Request {
         timeout_ms: u64,
         freeze_ms: u64,
     },
-    /// Moves the identity to a file, in the same way.
+    /// Moves the identity to a file. The replies are those of a move.
     Checkpoint {
         /// The id of the node for which the file is encrypted.
         to: String,
@@ -347,7 +347,7 @@ pub(crate) struct Settled {
     pub(crate) late: bool,
     /// It was sent beside an opening, and was lost for that reason.
     pub(crate) early: bool,
-    /// How durable the receiver was, by its own word.
+    /// The durability level that the receiver has declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) receiver_durability: Option<String>,
     #[serde(flatten)]

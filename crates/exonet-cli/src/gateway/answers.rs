@@ -128,7 +128,8 @@ impl Answering {
     }
 }
 
-/// Answers when there is room, until `until`. In an error the message is there if it can still be acknowledged.
+/// Answers as soon as the queue has room, and waits for room until `until`. An error has the message if the message can
+/// still be acknowledged.
 async fn answered(
     node: &Node,
     mut delivery: Delivery,
@@ -137,7 +138,8 @@ async fn answered(
 ) -> Result<Receipt, (Option<Delivery>, ApiError)> {
     let peer = node.peer(delivery.from());
     loop {
-        // An answer that waits cannot be given up without the message: so the wait is for the place alone.
+        // If `Delivery::answer` were dropped while it waits, the delivery would be dropped with it. So this first waits for
+        // a place.
         let permit = match timeout_at(until, peer.reserve()).await {
             Ok(Ok(permit)) => permit,
             Ok(Err(error)) => return Err((Some(delivery), refused(&error))),
@@ -148,7 +150,7 @@ async fn answered(
             Err(error) => error,
         };
         delivery = match error.into_parts() {
-            // Others have used up the room for bytes, which is not reserved.
+            // Other messages have used up the room for bytes, which a permit does not reserve.
             (NotAnswered::Send(SendError::Full), Some(delivery)) => delivery,
             (why, delivery) => return Err((delivery, not_answered(&why))),
         };
@@ -187,7 +189,8 @@ mod tests {
         builder.config(|config| config.limits.queued_messages = 1).build().await.unwrap()
     }
 
-    /// A message of one node to another, whose queue back is full: with a message that its peer has not taken.
+    /// A message from one node to another. The queue of the receiver for answers is full: it has one message, which the
+    /// sender has not taken.
     async fn asked() -> (Node, Node, Delivery) {
         let (till, shop) = (node().await, node().await);
         drop(till.peer(shop.peer_addr()).send("question").await.unwrap());
@@ -218,7 +221,7 @@ mod tests {
         Instant::now() + Duration::from_secs(60)
     }
 
-    /// The answer is so long that it uses up a turn of its task, in which the task waits for its place as well.
+    /// The answer is so long that it would use up a turn of its task, and the task also waits for its place in that turn.
     #[tokio::test]
     async fn no_other_message_takes_the_room_of_an_answer() {
         let (till, shop, question) = asked().await;
@@ -234,7 +237,7 @@ mod tests {
             })
             .await
         });
-        // On this runtime with one thread, each waits in line after its turn.
+        // This runtime has one thread: after its turn, each task waits in line.
         tokio::task::yield_now().await;
         let peer = shop.peer(till.id());
         let other = tokio::spawn(async move { peer.send("other").await.is_ok() });

@@ -222,12 +222,12 @@ impl Handover {
     }
 }
 
-/// Queues a message, and waits for room for `most` at most.
+/// Queues a message. Waits for room, but no longer than `most`.
 async fn queue(node: &Node, to: PeerAddr, message: Message, most: Duration) -> Result<Receipt, SendError> {
     let peer = node.peer(to);
     let queued = async {
-        // A permit does not wait for the disk; a durable message does so later. There may be no room for the bytes of the
-        // message.
+        // A permit does not wait for the disk. A durable message waits for the disk later. The queue may have no room for
+        // the bytes of the message.
         match peer.reserve().await?.send(message.clone()) {
             Err(SendError::Full) => peer.send(message).await,
             sent => sent,
@@ -322,7 +322,7 @@ mod tests {
     async fn a_message_that_finds_no_room_in_time_is_refused() {
         let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0");
         let node = builder.config(|config| config.limits.queued_messages = 1).build().await.unwrap();
-        // It takes nothing, so the first message stays.
+        // The peer takes no messages, so the first message stays in the queue.
         let peer = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap().peer_addr();
         drop(queue(&node, peer.clone(), "first".into(), ROOM_TIME).await.unwrap());
         let error = queue(&node, peer, "second".into(), Duration::ZERO).await.unwrap_err();

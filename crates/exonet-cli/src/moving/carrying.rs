@@ -86,14 +86,15 @@ impl Way {
         }
     }
 
-    /// Waits until the identity answers at its new place. False: the door has not said so in time, or never will.
+    /// Waits until the door says that the identity answers at its new place. False: the door has not said so in time, or
+    /// refuses to.
     pub(super) async fn rebind(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match timeout(left, self.peer.call(REBIND, Bytes::new())).await {
                 Ok(Ok(_)) => return true,
-                // No time is left; or the door refuses, or is too old to have this method.
+                // No time is left, or the door refuses the call, or the door is of a version without this method.
                 Err(_) | Ok(Err(CallError::Failed { .. })) => return false,
                 Ok(Err(_)) => sleep(RETRY.min(left)).await,
             }

@@ -76,20 +76,21 @@ pub(crate) struct Departing {
 
 /// How the identity gets to its goal.
 enum Road {
-    /// The load and the deed are calls to a door, and settled data goes ahead of them.
+    /// Calls to a door carry the settled data, then the load, then the deed.
     Door { way: Box<Way>, ahead: Box<Ahead> },
-    /// The load and the deed are in one file.
+    /// One file carries the load and the deed.
     File(PathBuf),
 }
 
-/// The load is safe where the identity goes.
+/// Where the load is safe before the identity is ceded.
 enum Safe {
     AtDoor,
     InFile(Draft),
 }
 
 impl Departing {
-    /// Asks the door, and carries the settled data ahead while the identity is still running. A file takes nothing ahead.
+    /// Asks the door, and carries the settled data ahead while the identity is still running. For a file, only checks
+    /// that it can be written.
     pub(crate) async fn begin(identity: &Identity, plan: Plan, watcher: Watcher) -> Result<Self, Failure> {
         let stays = |failure: Failure| failure.hint("nothing has changed, and the identity still lives here");
         let path = identity.place()?.to_owned();
@@ -218,7 +219,7 @@ impl Departing {
         }
     }
 
-    /// Brings the load to where it is safe. The identity is not ceded before.
+    /// Brings the load to the door, or into the file. The identity may be ceded only after that.
     async fn copy(&self, load: &Load) -> Result<Safe, Failure> {
         match &self.road {
             Road::Door { way, .. } => {
@@ -237,7 +238,7 @@ impl Departing {
 
     fn cede(&self, dir: StateDir, load: &Load) -> Result<Deed, Failure> {
         block_in_place(|| dir.cede(load)).or_else(|error| {
-            // The state on the disk decides.
+            // The state on the disk tells whether the identity was ceded in spite of the error.
             block_in_place(|| state::deed(&self.path)).map_err(|_| self.failed(&error))
         })
     }
@@ -259,21 +260,21 @@ pub(super) fn failed(identity: &Identity, error: &StateError) -> Failure {
     Failure::new(format!("cannot move identity {identity}")).because(error)
 }
 
-/// The error for a file that lacks the key of an identity that was ceded.
+/// The error if the identity was ceded, and its file does not have the key yet.
 fn unfinished(identity: &Identity, error: &StateError) -> Failure {
     failed(identity, error).hint(
-        "the identity was ceded, and no longer lives here. Repeat the command to finish its file; if that file is lost: \
+        "the identity was ceded, and no longer lives here. Repeat the command to finish the file; if the file is lost: \
          exon move --take-back",
     )
 }
 
-/// Fails early if a file can certainly not take the identity, before its process stops.
+/// Fails if the file certainly cannot be written. The process that runs the identity has not stopped yet.
 fn can_write(identity: &Identity, to: NodeId, path: &Path) -> Result<(), Failure> {
     if identity.look()? == to {
         return Err(failed(identity, &StateError::Target { to }));
     }
     if path.symlink_metadata().is_ok() {
-        return Err(Failure::new(format!("{} exists already", path.display())).hint("choose another name"));
+        return Err(Failure::new(format!("{} already exists", path.display())).hint("choose another name"));
     }
     // A path that ends with a separator or a dot names a directory.
     let name = path.file_name().map(OsStr::as_encoded_bytes);
@@ -284,28 +285,28 @@ fn can_write(identity: &Identity, to: NodeId, path: &Path) -> Result<(), Failure
         return Err(Failure::new(format!("{} is not the name of a file", path.display())));
     };
     if !folder.is_dir() {
-        return Err(Failure::new(format!("there is no directory for {}", path.display())));
+        return Err(Failure::new(format!("the directory of {} does not exist", path.display())));
     }
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = Path::new(&part);
     match part.symlink_metadata() {
-        // The remains of a checkpoint, or the checkpoint of another identity: it is read before it is replaced.
+        // It may be an unfinished checkpoint, also of another identity. `Draft::write` reads it before it replaces it.
         Ok(part) if part.is_file() => {}
         Ok(_) => {
             let failure = Failure::new(format!("{} is not a regular file", part.display()));
-            return Err(failure.hint("the file is written there first: choose another name"));
+            return Err(failure.hint("the checkpoint is first written to that name: choose another name"));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(Failure::path("write", part, &error)),
     }
-    // The probe has a name of its own, since another command may be writing the same part.
+    // The probe has a random name, since another command may be writing to the name of the part.
     let probe = folder.join(format!(".exon-{:016x}", rand::random::<u64>()));
     let written = File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
     written.map_err(|error| Failure::path("write in", folder, &error))
 }
 
-/// Carries the key of an identity that was already ceded to its door again, or adds it to its file.
+/// For an identity that was already ceded: sends its key to the door again, or adds the key to the file.
 pub(super) async fn carry(identity: &Identity, plan: &Plan) -> Result<Moved, Failure> {
     match &plan.goal {
         Goal::Door(door) => {

@@ -53,14 +53,14 @@ struct Arrived {
 /// The arrival of an identity through a door.
 #[derive(Debug, Default)]
 pub(crate) struct Arrival {
-    /// The identity has just arrived, and its peers do not know that yet.
+    /// Whether the identity has just arrived, so that its peers do not know its address yet.
     pub(crate) is_new: bool,
     /// Set to true when the identity answers here. None: no door is open.
     answers: Option<watch::Sender<bool>>,
 }
 
 impl Arrival {
-    /// The identity answers here, and its names are bound: the former place is told.
+    /// Tells the former place that the identity answers here, and that its names are bound.
     pub(crate) fn answers(&self) {
         if let Some(answers) = &self.answers {
             answers.send_replace(true);
@@ -316,7 +316,7 @@ impl Shop {
         match finished.await.map_err(Answer::error)? {
             Ok(Some(term)) => {
                 let mut state = self.state();
-                // The deed proves that its bearer acts for the identity.
+                // The deed proves that this caller acts for the identity.
                 state.proven = Some(bearer);
                 let told = std::mem::replace(&mut state.told, Told::Again);
                 drop(state);
@@ -332,7 +332,7 @@ impl Shop {
 }
 
 impl Shop {
-    /// Answers when the identity does.
+    /// Waits until the identity answers here, and then answers the call.
     async fn rebind(self: Arc<Self>, call: Request) -> Result<Bytes, Answer> {
         self.check(call.caller)?;
         let mut answers = self.answers.subscribe();

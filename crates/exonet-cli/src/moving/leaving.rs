@@ -33,11 +33,13 @@ pub(crate) async fn leave(
                 "identity {identity} was already ceded to another node, {}",
                 ceded.to.short()
             ))
-            .hint("use that one; or, if the identity certainly never arrived there: exon move --take-back"));
+            .hint(
+                "name that node; or, if the identity certainly never arrived there: exon move --take-back",
+            ));
         }
         settings.note(match &plan.goal {
-            Goal::Door(_) => "the identity was already ceded: its key is sent to the door again",
-            Goal::File { .. } => "the identity was already ceded: its file is finished",
+            Goal::Door(_) => "the identity was already ceded: sends its key to the door again",
+            Goal::File { .. } => "the identity was already ceded: finishes its file",
         });
         return carry(identity, plan).await;
     }
@@ -52,7 +54,7 @@ pub(crate) async fn leave(
             return by_process(&process, plan, &mut tell).await;
         }
         match by_ourselves(identity, plan, began, &mut tell).await {
-            // A process has begun to run the identity meanwhile.
+            // A process has meanwhile begun to run the identity.
             Err(failure) if failure.is_in_use() && Instant::now() < until => {}
             moved => return moved,
         }
@@ -96,7 +98,8 @@ async fn by_process(
     })
 }
 
-/// Moves the identity in this process, since no process runs it. The command has begun to wait for that at `began`.
+/// Moves the identity in this process, since no other process runs it. `began` is when this command began to wait for
+/// that.
 async fn by_ourselves(
     identity: &Identity,
     plan: &Plan,
@@ -124,8 +127,9 @@ async fn by_ourselves(
     moved
 }
 
-/// Waits until a process that runs the identity can be asked, or until no process runs it (None). A process whose
-/// attempt to move the identity fails cannot be asked before it has begun again.
+/// Waits until it can ask the process that runs the identity, or until no process runs the identity (None). While a
+/// process moves the identity, it cannot be asked. If the move fails, it can be asked again when it has restarted its
+/// node.
 async fn runner(settings: &Settings, until: Instant) -> Result<Option<Client>, Failure> {
     let (identity, mut noted) = (&settings.identity, false);
     loop {
@@ -143,7 +147,7 @@ async fn runner(settings: &Settings, until: Instant) -> Result<Option<Client>, F
             .hint("end it, and repeat the command; the identity has not moved"));
         }
         if !std::mem::replace(&mut noted, true) {
-            settings.note("waits for the process that runs the identity, which cannot be asked now");
+            settings.note("waits: the process that runs the identity cannot be asked now");
         }
         sleep(AGAIN).await;
     }

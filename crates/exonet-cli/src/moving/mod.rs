@@ -36,22 +36,22 @@ const OFFER: &str = "exonet.move.2.offer";
 const AHEAD: &str = "exonet.move.2.ahead";
 const LOAD: &str = "exonet.move.2.load";
 const DEED: &str = "exonet.move.2.deed";
-/// This one is answered when the identity answers at its new place.
+/// The door answers this call when the identity answers at its new place.
 const REBIND: &str = "exonet.move.2.rebind";
-/// How long the old place waits until the identity answers at the new one, and how long the door lets it wait. The
-/// identity has moved by then.
+/// How long the old place waits for the new place to answer as the identity, and how long the door holds this call. The
+/// identity has already moved when the wait begins.
 const REBIND_TIME: Duration = Duration::from_secs(10);
 /// The longest load, in bytes.
 const LONGEST: u64 = 5 << 30;
 /// The maximum number of bytes of a load in one call.
 const PART: usize = 4 << 20;
 
-/// Where an identity goes.
+/// The goal of a move.
 #[derive(Clone, Debug)]
 pub(crate) enum Goal {
-    /// Through a door.
+    /// A door.
     Door(PeerAddr),
-    /// Into a file with an absolute path, for a node.
+    /// A file with an absolute path. It is encrypted for the node `to`.
     File { to: NodeId, path: PathBuf },
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// To a file: nobody else could be silent.
+    /// The plan for a move to a file. No door is asked, so the two times do not matter.
     pub(crate) const fn to_file(to: NodeId, path: PathBuf) -> Self {
         Self { goal: Goal::File { to, path }, timeout: Duration::ZERO, freeze: Duration::ZERO }
     }
@@ -100,8 +100,8 @@ pub(crate) struct Moved {
     /// The number of bytes that were carried, and the number of those that were carried while the service was frozen.
     pub(crate) bytes: u64,
     pub(crate) still_bytes: u64,
-    /// The time in which neither place has answered, until the new place does; until it has the key, if it does not say
-    /// that it answers.
+    /// How long neither place has answered: until the new place answers, or, if it does not say that it answers, until it
+    /// has the key.
     pub(crate) pause_ms: f64,
 }
 

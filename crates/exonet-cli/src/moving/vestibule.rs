@@ -79,7 +79,7 @@ impl Vestibule {
         if arriving.id != self.id {
             return Err(Failure::new("this door waits for another identity"));
         }
-        // After the identity is ceded, it would be too late.
+        // This check must come before the identity is ceded.
         arriving.application::<()>().map_err(|error| cannot(&error))?;
         point("door: load");
         let arriving = self.landing().land(load, &key).map_err(|error| cannot(&error))?;

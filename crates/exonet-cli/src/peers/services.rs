@@ -69,7 +69,7 @@ impl Wanted {
     }
 }
 
-/// Fails unless `text` describes a name service. Nobody is asked.
+/// Fails unless `text` describes a name service. Does not ask the service.
 pub(crate) fn check_service(text: &str) -> Result<(), Failure> {
     exonet_names::check(text).map_err(|error| unusable(text, &error))
 }

@@ -9,10 +9,10 @@ use rustix::process::Signal;
 
 use crate::support::{Ended, Running, World, arg, until};
 
-/// How long a place is asked that must not answer.
+/// How long the test asks a place that must not answer.
 const SILENT: Duration = Duration::from_millis(400);
 
-/// Two machines with stored identities: `calc` *here*, which is to go *there*, where `default` is.
+/// Two machines with stored identities. `calc` is *here*, and is to go *there*, where `default` is.
 struct Stage {
     world: World,
     calc: String,
@@ -59,7 +59,7 @@ impl Stage {
         self.run("there", &[&["restore", arg(&file), "--as", "calc"], more].concat())
     }
 
-    /// The file is refused, with this reason, and nothing of it is on the disk.
+    /// Checks that the file is refused with this reason, and that nothing of it is left on the disk.
     fn refused(&self, file: &str, more: &[&str], why: &str) {
         let before = self.names("there");
         let ended = self.restore(file, more).expect(1);
@@ -84,7 +84,7 @@ async fn speaks(id: &str, address: &str) -> bool {
     peer.ping(SILENT).await.unwrap().is_some()
 }
 
-/// A running listener goes into a file, and is never heard again at its old place.
+/// A running listener goes into a file, and never answers at its old place again.
 #[test]
 fn a_running_service_goes_into_a_file_and_comes_up_elsewhere() {
     let stage = Stage::new();
@@ -105,7 +105,7 @@ fn a_running_service_goes_into_a_file_and_comes_up_elsewhere() {
     assert_eq!((summary["generation"].as_u64(), summary["to"].as_str()), (Some(1), Some(&*stage.target)));
     let ended = here.end().expect(0);
     assert_eq!(ended.of_type("message").len(), 1);
-    // What was left behind does not speak, and does not start.
+    // The old place does not answer, and does not start.
     assert!(!runtime.block_on(speaks(&stage.calc, was.split_once('@').unwrap().1)));
     let left = stage.listen("here", "").end().expect(1);
     assert!(left.stderr.contains("has moved"), "{}", left.stderr);
@@ -113,7 +113,7 @@ fn a_running_service_goes_into_a_file_and_comes_up_elsewhere() {
     let restored = stage.restore("file", &["--json"]).expect(0);
     assert_eq!(restored.of_type("restored")[0]["id"], *stage.calc);
     assert_eq!(restored.of_type("restored")[0]["generation"], 1);
-    // It greets those whom it knows: the client need not look for it.
+    // The listener greets the peers that it knows, so the client need not look it up.
     let mut there = stage.listen("there", "");
     there.line_of("listening");
     let receipt = runtime.block_on(async {
@@ -158,7 +158,7 @@ fn a_file_is_restored_once_and_by_its_node_only() {
     );
     assert!(!stage.world.path("elsewhere").exists());
 
-    // It goes back, and comes again: the first file is older then.
+    // The identity moves back, and comes again in a third file. The first file is older then.
     let back = stage.make("here", "default");
     let second = stage.world.path("second");
     stage.run("there", &["checkpoint", "--as", "calc", "--to", &back, arg(&second)]).expect(0);
@@ -168,7 +168,7 @@ fn a_file_is_restored_once_and_by_its_node_only() {
     stage.refused("first", &[], "restored generation 3 before");
 }
 
-/// A name service lets one of two places live, though neither knows of the other.
+/// A name service lets an identity live at one of two places, though neither place knows of the other.
 #[test]
 fn a_name_service_lets_one_place_restore_a_file() {
     let stage = Stage::new();
@@ -186,7 +186,7 @@ fn a_name_service_lets_one_place_restore_a_file() {
     stage.refused("file", &["--names", &names], "generation 1");
 }
 
-/// The process of the service dies at a point of the way.
+/// The process of the service dies at each step of the move.
 #[test]
 fn a_checkpoint_that_dies_on_the_way_is_none_or_is_finished() {
     for point in ["frozen", "checkpoint", "copied"] {
@@ -197,7 +197,7 @@ fn a_checkpoint_that_dies_on_the_way_is_none_or_is_finished() {
         assert!(cut.stderr.contains("in the middle of the move"), "{}", cut.stderr);
         assert_eq!(here.end().code, None);
         assert!(!stage.world.path("file").exists());
-        // It lives here, and the same command begins anew.
+        // The identity still lives here, and the same command starts from the beginning.
         assert!(exonet::state::lives(stage.world.path("here").join("calc")).unwrap(), "{point}");
         stage.checkpoint("file", &[]).expect(0);
         stage.restore("file", &[]).expect(0);
@@ -212,13 +212,13 @@ fn a_checkpoint_that_dies_on_the_way_is_none_or_is_finished() {
     let other = stage.checkpoint("other", &[]).expect(1);
     assert!(other.stderr.contains("is missing"), "{}", other.stderr);
     let finished = stage.checkpoint("file", &[]).expect(0);
-    assert!(finished.stderr.contains("its file is finished"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("finishes its file"), "{}", finished.stderr);
     stage.restore("file", &[]).expect(0);
 }
 
 impl Stage {
-    /// The file begins with another identity, which died before it was finished: only a process that has stopped its
-    /// service finds that.
+    /// Leaves an unfinished checkpoint of another identity under the first name of the file. A process finds this only
+    /// after it has stopped its service.
     fn begin_another(&self, file: &str) {
         self.make("here", "another");
         let file = self.world.path(file);
@@ -229,9 +229,9 @@ impl Stage {
     }
 }
 
-const ANOTHER: &str = "the checkpoint of another identity";
+const ANOTHER: &str = "checkpoint of another identity";
 
-/// Another command locks the directory while the service begins again.
+/// Another command locks the directory while the service starts again.
 #[test]
 fn a_service_waits_for_its_directory_when_it_begins_again() {
     let stage = Stage::new();
@@ -258,7 +258,7 @@ fn is_stopped(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|state| state.contains(") T "))
 }
 
-/// A command that comes while the service is stopped asks it as soon as it has begun again.
+/// A command that comes while the service is stopped asks the service as soon as it has started again.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_that_waits_finds_a_service_that_has_begun_again() {
@@ -272,7 +272,7 @@ fn a_command_that_waits_finds_a_service_that_has_begun_again() {
     first.says("which runs the identity, to move it");
     until("the service has stopped", || is_stopped(here.pid()));
     let mut second = Running::start(stage.command("here", &args));
-    second.says("which cannot be asked now");
+    second.says("cannot be asked now");
     here.signal(Signal::CONT);
     for command in [first, second] {
         let ended = command.end().expect(1);
@@ -282,7 +282,7 @@ fn a_command_that_waits_finds_a_service_that_has_begun_again() {
     here.end().expect(0);
 }
 
-/// Whatever command runs an identity for the first time after it was restored tells its peers where it is.
+/// Each command that runs a restored identity for the first time tells the peers the new address.
 #[test]
 fn each_command_greets_the_peers_of_a_restored_identity() {
     for command in [
@@ -300,7 +300,7 @@ fn each_command_greets_the_peers_of_a_restored_identity() {
             Running::start(run)
         };
         assert_eq!(run().end().code, None, "{command:?}");
-        // It has died before the mark was removed: the next run greets them once more.
+        // The process died before it removed the mark, so the next run greets the peers once more.
         assert!(mark.exists());
         fs::remove_file(&mark).unwrap();
         let mut silent = run();
@@ -310,7 +310,7 @@ fn each_command_greets_the_peers_of_a_restored_identity() {
     }
 }
 
-/// Two commands restore files for the same identity: one says that the other runs.
+/// If two commands restore files with the same key, one of them says that the other runs.
 #[test]
 fn one_command_at_a_time_restores_with_a_key() {
     use rustix::fs::{FlockOperation, flock};
@@ -331,7 +331,7 @@ fn one_command_at_a_time_restores_with_a_key() {
     stage.restore("file", &[]).expect(0);
 }
 
-/// What is wrong with the name of a service is found before anything of the file is on the disk.
+/// The command refuses a wrong name service before it writes anything of the file to the disk.
 #[test]
 fn a_name_service_that_cannot_be_is_named_before_a_file_is_read() {
     let stage = Stage::new();
@@ -342,7 +342,7 @@ fn a_name_service_that_cannot_be_is_named_before_a_file_is_read() {
     stage.restore("file", &[]).expect(0);
 }
 
-/// What cannot be written stops nothing.
+/// If the file cannot be written, the service goes on.
 #[test]
 fn a_service_whose_file_cannot_be_written_goes_on() {
     let stage = Stage::new();
@@ -354,13 +354,13 @@ fn a_service_whose_file_cannot_be_written_goes_on() {
     let pipe = stage.world.path("pipe.part");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (file, why) in [
-        ("taken", "exists already"),
-        ("no/such/place", "there is no directory"),
+        ("taken", "already exists"),
+        ("no/such/place", "does not exist"),
         ("new/", "is not the name of a file"),
         ("folder", "is not a regular file"),
         ("link", "is not a regular file"),
         ("pipe", "is not a regular file"),
-        // Nobody can create a file there, not even the superuser.
+        // Not even the superuser can create a file there.
         #[cfg(target_os = "linux")]
         ("/proc/file", "cannot write in /proc"),
     ] {
@@ -376,7 +376,7 @@ fn a_service_whose_file_cannot_be_written_goes_on() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert!(runtime.block_on(speaks(&stage.calc, peer.split_once('@').unwrap().1)));
     assert_eq!(fs::read(stage.world.path("taken")).unwrap(), b"thesis");
-    // The name of a file is that of the directory of the command, and not of the process that writes it.
+    // The name of the file is relative to the directory of the command, not to that of the process that writes the file.
     let args = ["checkpoint", "--as", "calc", "--to", &stage.target, "file"];
     let mut command = stage.command("here", &args);
     command.current_dir(stage.world.path(""));

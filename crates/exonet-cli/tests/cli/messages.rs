@@ -59,7 +59,7 @@ fn tcp_is_tried_where_udp_does_not_get_through() {
     let mut got = texts(&listener.running.end().expect(0).of_type("message"));
     got.sort();
     assert_eq!(got, ["either", "tcp", "udp"]);
-    // One that hears no datagrams.
+    // This listener receives no datagrams.
     let listener = world.listen(&["--exit-after", "1", "--carrier", "tcp"]);
     world.run(&["send", &listener.peer, "over"]).expect(0);
     assert_eq!(texts(&listener.running.end().expect(0).of_type("message")), ["over"]);
@@ -85,7 +85,7 @@ fn a_tcp_port_that_is_taken_matters_only_to_those_who_ask_for_tcp() {
     assert_eq!(warned(&quiet.running.end().expect(0).stderr), 0);
 }
 
-/// A peer that is away costs no more time, and no more words, than with datagrams alone.
+/// With `auto`, a sender says the same about a peer that is away as with datagrams alone, and takes no longer.
 #[test]
 fn a_peer_that_is_away_is_told_of_in_the_same_words() {
     let world = World::new();
@@ -210,7 +210,7 @@ fn a_named_pipe_is_one_message_to_its_end() {
     assert_eq!(fs::read(out.join(path)).unwrap(), content);
 }
 
-/// Whoever sends, the receiver's own level is told with the outcome, and by `exon up` too.
+/// The outcome has the level of the receiver, not of the sender. `exon up` tells it too.
 #[test]
 fn an_outcome_says_how_durable_the_receiver_is() {
     let world = World::new();
@@ -376,7 +376,7 @@ fn a_silent_listener_tells_strangers_nothing() {
     let listener = world.listen(&["--allow", &friend, "--silent", "-v"]);
     let mut stranger = Running::start(world.command(&["send", &listener.peer, "let me in", "--json"]));
     let told = stranger.says("no answer from");
-    assert!(!told.contains("TCP"), "it tries that by itself: {told}");
+    assert!(!told.contains("TCP"), "it tries TCP without being told: {told}");
     stranger.signal(rustix::process::Signal::INT);
     assert_eq!(stranger.end().expect(130).summary()["refused"], 0);
     world.run(&["send", &listener.peer, "hello", "--as", "friend"]).expect(0);

@@ -11,7 +11,7 @@ use exonet::{Allow, Node, PeerAddr};
 
 use crate::support::{Running, World, arg, free_address, until};
 
-/// A door that has not refused a call by then holds it.
+/// If a door has not refused a call after this time, it holds the call.
 const HELD: Duration = Duration::from_secs(20);
 
 /// A service of sessions and calls: what its processes say tells where they run.
@@ -93,7 +93,7 @@ fn a_door_takes_in_what_it_waits_for_and_nothing_else() {
         "{}",
         refused.stderr
     );
-    // Only the caller that moves the identity may wait until it answers.
+    // Only the caller that moves the identity may wait until the identity answers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let refused = runtime.block_on(async {
         let stranger = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();

@@ -207,7 +207,7 @@ fn a_name_server_that_is_interrupted_keeps_its_names() {
     assert!(looked.stdout.contains("@127.0.0.1:9"), "{}", looked.stdout);
 }
 
-/// Each change of a name is a line, the first is what holds now.
+/// The first line is the present record of the name. Each change is another line.
 #[test]
 fn a_name_is_watched() {
     let world = World::new();
@@ -220,7 +220,7 @@ fn a_name_is_watched() {
     let by = ["--as", "calc", "--names", &names, "--json"];
     for port in ["127.0.0.1:9", "127.0.0.1:10"] {
         let bound = world.run(&[&["names", "bind", "chat", port][..], &by].concat()).expect(0);
-        // All three show the whole record.
+        // `bind`, `lookup` and `watch` show the whole record.
         let looked = world.run(&["names", "lookup", "chat", "--names", &names, "--json"]).expect(0);
         for line in [&bound.of_type("name")[0], &looked.of_type("name")[0], &watching.line_of("name")] {
             assert_eq!((&line["name"], &line["id"]), (&"chat".into(), &id.clone().into()), "{line}");

@@ -65,7 +65,7 @@ fn what_was_queued_durably_is_delivered_once_though_the_node_is_killed() {
         killed(up);
         up = world.up(&["--durability", "batched=1"]);
     }
-    // The receiver stays until then: the last life of the sender may have to ask it what it has.
+    // The receiver must run until then: the last life of the sender may have to ask which messages it has.
     until("everything is delivered", || open(&world) == 0);
     world.run(&["send", "--as", "sender", &listener.peer, "the end"]).expect(0);
     let heard = texts(&listener.running.end().expect(0));
@@ -298,7 +298,7 @@ fn what_became_of_a_message_is_told_later() {
     drop(up);
 }
 
-/// A look at an identity needs no writing: its directory may be a snapshot that is mounted read-only.
+/// A look at an identity writes nothing, so its directory may be a snapshot that is mounted read-only.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_outbox_is_read_where_nothing_can_be_written() {

@@ -82,8 +82,8 @@ pub struct Params {
     pub stay: Stay,
     /// The latest place of the other end that this one has met: a node at another one takes nothing. Default: it has never moved.
     pub met: Stay,
-    /// How durable this end is: 0, it keeps nothing over a crash; 1, it keeps its journal over the death of its process; 2 and 3, over a
-    /// power cut too. Others say nothing. Default 0.
+    /// The durability level of this end. 0: it keeps no journal. 1: its journal outlives its process. 2 and 3: its journal outlives a
+    /// power cut too. Other numbers count as 0. Default 0.
     pub durability: u64,
 }
 

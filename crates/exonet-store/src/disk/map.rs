@@ -28,13 +28,13 @@ use memmap2::{MmapOptions, MmapRaw};
 /// some processors if source and target are not aligned alike.
 const PIECE: usize = 2 << 10;
 
-/// At least this many bytes are written past the cache. Segments are used in turn, so the cache does not have them: a
-/// usual copy first reads from memory what it overwrites. For fewer bytes, the wait for the end of such a write takes
-/// longer than this read.
+/// A write of at least this many bytes goes past the cache. Segments are used in turn, so the cache does not have them,
+/// and a usual copy first reads from memory the bytes that it overwrites. With fewer bytes, the wait for the end of a
+/// write past the cache takes longer than that read.
 const PAST_CACHE: usize = 4 << 10;
 
-/// After a shorter write, the processor fetches this many bytes that follow, so that it need not wait for them during
-/// the next write.
+/// After a write, the processor fetches the next bytes, up to this many. So it need not wait for them during the next
+/// write.
 const FETCHED: usize = 2 << 10;
 
 /// The unit in which the processor fetches and writes memory.
@@ -43,7 +43,7 @@ const LINE: usize = 64;
 /// A mapped file. The operating system shares the mapping, so bytes that were written survive the process.
 pub(super) struct Map {
     raw: Arc<MmapRaw>,
-    /// The processor was told to fetch the lines up to here.
+    /// The end of the lines that the processor was told to fetch.
     fetched: usize,
 }
 
@@ -73,7 +73,7 @@ impl Map {
         Ok(())
     }
 
-    /// Lets the processor fetch what follows `at`, where the next write will be.
+    /// Lets the processor fetch the bytes after `at`, where the next write will be.
     pub(super) fn fetch(&mut self, at: usize) {
         let end = at.saturating_add(FETCHED).min(self.raw.len());
         let from = if (at..=end).contains(&self.fetched) { self.fetched } else { at };
@@ -83,7 +83,7 @@ impl Map {
         for line in lines {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             let pointer = self.raw.as_ptr().wrapping_add(line);
-            // SAFETY: the instruction is part of every such processor, and neither changes memory nor fails.
+            // SAFETY: every such processor has this instruction, which neither changes memory nor fails.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(pointer.cast()) };
         }
     }
@@ -109,11 +109,11 @@ impl Map {
 }
 
 /// # Safety
-/// `to` must be valid for writes of `bytes.len()` bytes, which do not overlap `bytes` and which nobody else writes.
+/// `to` must be valid for writes of `bytes.len()` bytes. They must not overlap `bytes`, and no other thread may write them.
 unsafe fn copy(bytes: &[u8], to: *mut u8) {
     let mut to = to;
     for piece in bytes.chunks(PIECE) {
-        // SAFETY: the caller allows writes of all pieces together, of which this is the next.
+        // SAFETY: the caller allows writes of all pieces, and this is the next piece.
         unsafe {
             ptr::copy_nonoverlapping(piece.as_ptr(), to, piece.len());
             to = to.add(piece.len());
@@ -121,7 +121,7 @@ unsafe fn copy(bytes: &[u8], to: *mut u8) {
     }
 }
 
-/// As [`copy`], but without the cache.
+/// Like [`copy`], but the writes go past the cache.
 ///
 /// # Safety
 /// As for [`copy`].
@@ -132,9 +132,9 @@ unsafe fn copy_past_cache(bytes: &[u8], to: *mut u8) {
     let lead = to.align_offset(LINE).min(bytes.len());
     let (lead, rest) = bytes.split_at(lead);
     let (lines, tail) = rest.as_chunks::<LINE>();
-    // SAFETY: the caller allows writes of `lead`, `lines` and `tail` one after the other. `to` is aligned to a line
-    // behind `lead`, unless all bytes are in `lead`. Every such processor has these instructions. The fence comes before
-    // anything that follows, as they demand.
+    // SAFETY: the caller allows writes of `lead`, `lines` and `tail` one after the other. After `lead`, `to` is aligned to
+    // a line, unless all bytes are in `lead`. Every such processor has these instructions. They need a fence before other
+    // writes follow, and the fence comes last.
     unsafe {
         copy(lead, to);
         let mut to = to.add(lead.len());
@@ -149,13 +149,13 @@ unsafe fn copy_past_cache(bytes: &[u8], to: *mut u8) {
     }
 }
 
-/// Other processors have no such instruction in Rust.
+/// A usual copy: Rust has no such instruction for other processors.
 ///
 /// # Safety
 /// As for [`copy`].
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn copy_past_cache(bytes: &[u8], to: *mut u8) {
-    // SAFETY: the caller promises the same.
+    // SAFETY: `copy` demands the same of its caller.
     unsafe { copy(bytes, to) }
 }
 

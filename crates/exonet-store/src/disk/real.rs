@@ -19,7 +19,7 @@ pub(crate) struct RealDisk {
     maps: bool,
 }
 
-/// Makes a directory that only its owner may enter, if it is missing.
+/// Makes the directory if it is missing, so that only its owner may enter it.
 pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     if dir.try_exists()? {
         return Ok(());
@@ -66,7 +66,7 @@ impl Disk for RealDisk {
         let path = self.path(name);
         let mut opened = OpenOptions::new().read(true).write(true).open(&path);
         if opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem) {
-            // To look at a journal, reading is enough.
+            // A look at a journal only reads.
             opened = File::open(&path);
         }
         match opened {

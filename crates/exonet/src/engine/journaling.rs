@@ -35,7 +35,7 @@ const RECORDS: usize = 512;
 /// How many calls of a method are taken in advance, so that they wait for the disk together.
 const CALLS: usize = 32;
 
-/// How many messages of a batch the journal takes, and the error of the one behind them.
+/// How many messages of a batch the journal takes, and the error of the message after them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fit {
     pub(super) count: usize,
@@ -43,7 +43,7 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// What was queued of a batch that was cut to these messages.
+    /// The result for the whole batch, of which only these messages were to be queued.
     pub(super) fn then(self, queued: (usize, Result<(), CoreError>)) -> (usize, Result<(), CoreError>) {
         match queued {
             (count, Ok(())) if count == self.count => (count, self.behind),
@@ -168,7 +168,7 @@ impl Engine {
     /// Checks that the journal has room for a new message with a body of this many bytes.
     ///
     /// # Errors
-    /// [`CoreError::NoSpace`] if it has not. [`CoreError::TooLarge`] if no journal takes such a body, whatever room it has.
+    /// [`CoreError::NoSpace`] if it has no room. [`CoreError::TooLarge`] if the body is too long for any journal.
     pub(super) fn reserve_for(&mut self, len: impl FnOnce() -> usize) -> Result<(), CoreError> {
         self.reserve_for_all(1, || core::iter::once(len())).and_then(|fit| fit.behind)
     }
@@ -747,7 +747,7 @@ mod tests {
         }
     }
 
-    /// A body that is too long for any journal is no matter of the disk.
+    /// The error for a body that is too long for any journal does not speak of the disk.
     #[tokio::test]
     async fn a_body_that_no_journal_takes_is_called_too_large() {
         let home = tempfile::tempdir().unwrap();
@@ -764,7 +764,7 @@ mod tests {
         let fit =
             node.shared().amend(|engine| engine.reserve_for_all(u64::MAX, || lens.into_iter())).unwrap();
         let error = super::CoreError::TooLarge { size: limit + 1, limit };
-        assert_eq!(fit.then((1, Ok(()))), (1, Err(error)), "the one before it is queued");
+        assert_eq!(fit.then((1, Ok(()))), (1, Err(error)), "the message before it is queued");
     }
 
     #[tokio::test]

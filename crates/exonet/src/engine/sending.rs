@@ -17,14 +17,14 @@ use crate::send::lot::Lot;
 use crate::send::message::Message;
 use crate::send::receipts::{Receipts, Settled, SlotIndex};
 
-/// How a message is queued that is sent in one step with an acknowledgement.
+/// How a message is queued if the same step acknowledges another one.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
-    /// Where there is room.
+    /// Anywhere in the queue, if it has room.
     Plain,
-    /// In a place that is reserved.
+    /// In a place of the queue that a permit has reserved.
     Reserved,
-    /// As a message of a stream, where there is room.
+    /// As a message of a stream, if the queue has room.
     Stream(StreamEnd),
 }
 

@@ -15,15 +15,16 @@ pub struct Path {
     pub loss: f64,
 }
 
-/// What a group knows of the load of a member: see [`Group::loads`](super::Group::loads).
+/// The load of a member, as far as the group knows it: see [`Group::loads`](super::Group::loads).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MemberLoad {
     /// The member.
     pub id: NodeId,
-    /// What one more message would cost there, by the [`Load`] of the group. For [`PeakEwma`] that is a time in seconds.
+    /// The cost of one more message to the member, by the [`Load`] of the group. With [`PeakEwma`] this is a time in
+    /// seconds.
     pub cost: f64,
-    /// What the node knows of the path to the member.
+    /// The path to the member, as far as the node knows it.
     pub path: Path,
 }
 

@@ -442,7 +442,7 @@ impl Group {
         self.roster().iter().map(|member| member.id).collect()
     }
 
-    /// The load of each member, the cheapest first. [`Mode::Quorum`] and [`Mode::Balanced`] choose by it.
+    /// The load of each member, the cheapest first. [`Mode::Quorum`] and [`Mode::Balanced`] choose members by load.
     pub fn loads(&self) -> Vec<MemberLoad> {
         let ids = self.members();
         self.inner.common.loads(self.inner.node.shared(), &ids)

@@ -37,7 +37,7 @@ impl Durability {
         self.interval().is_some()
     }
 
-    /// What the node tells its peers.
+    /// The level that the node tells its peers.
     pub(crate) const fn level(self) -> DurabilityLevel {
         match self {
             Self::Memory => DurabilityLevel::Memory,

@@ -55,7 +55,7 @@ impl Log {
 }
 
 impl Log {
-    /// The level of the journal, as the node tells its peers.
+    /// The level of the journal, which the node tells its peers.
     pub(crate) const fn level(&self) -> DurabilityLevel {
         self.durability.level()
     }

@@ -16,8 +16,8 @@ pub(crate) struct Opened {
     pub(crate) found: Box<Recovered>,
 }
 
-/// Opens the journal of the identity in `dir`, which `journals` keeps, or begins one. Up to `in_memory` bytes of bodies that wait stay in
-/// memory. None: this life keeps no journal.
+/// Opens the journal of the identity in `dir`, or begins one. `journals` keeps it. Up to `in_memory` bytes of bodies that
+/// wait stay in memory. None: this life keeps no journal.
 ///
 /// # Errors
 /// [`StateError`]: the journal cannot be read or written.

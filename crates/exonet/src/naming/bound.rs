@@ -37,8 +37,8 @@ impl Node {
     }
 
     /// Binds `name` to this node at `addresses`, which other nodes must be able to reach. If the name is already
-    /// bound to this node, this replaces its record. If the service forgets the addresses of nodes that are gone
-    /// ([`Naming::lease`]), the node renews these until it ends.
+    /// bound to this node, this replaces its record. If the service forgets addresses that no node renews
+    /// ([`Naming::lease`]), the node renews these addresses until it ends.
     ///
     /// # Errors
     /// [`NamingError::Taken`]: another node has the name. [`NamingError::Superseded`]: the identity has moved away
@@ -80,7 +80,7 @@ impl Node {
                     }
                     return Ok(BoundName { service, name: name.clone(), version });
                 }
-                // Somebody else was faster, and the next look-up finds that record.
+                // Another bind of the name was faster. The next look-up finds its record.
                 Err(NamingError::Changed(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -88,7 +88,7 @@ impl Node {
     }
 }
 
-/// A record whose addresses the service forgets unless they are renewed.
+/// A record whose addresses the service forgets unless the node renews them.
 struct Kept {
     service: Arc<dyn Naming>,
     name: Name,
@@ -97,7 +97,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Renews the addresses until the node ends, or the name has another record.
+    /// Renews the addresses until the node ends or the name has another record.
     async fn renew(self, node: Arc<Shared>, every: Duration) {
         loop {
             tokio::select! {

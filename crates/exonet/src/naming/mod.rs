@@ -111,14 +111,14 @@ pub trait Naming: Send + Sync + 'static {
     /// The errors of [`Self::bind`].
     fn unbind<'a>(&'a self, name: &'a Name, version: Version) -> Answer<'a, ()>;
 
-    /// How long the addresses of a name stay without being [renewed](Self::renew). None: they stay until they are
-    /// replaced. A node renews those of its names three times in that time, as long as it runs.
+    /// How long the service keeps the addresses of a name that no node [renews](Self::renew). None: until they are
+    /// replaced. A node that runs renews the addresses of its names three times in this time.
     fn lease(&self) -> Option<Duration> {
         None
     }
 
-    /// Says that the node with this record still runs, if the record of `name` has this version. From the first call on,
-    /// the addresses are forgotten if no further call comes in the time of the [lease](Self::lease). The node keeps the
+    /// Says that the node with this record still runs, if the record of `name` has this version. After the first call,
+    /// the service forgets the addresses if no further call comes within the [lease](Self::lease). The node keeps the
     /// name, and the service remembers its generation.
     ///
     /// # Errors

@@ -173,13 +173,13 @@ impl Delivery {
 }
 
 impl Permit {
-    /// Acknowledges a message and sends another, in one step: as [`Delivery::ack_and_send`], but without a wait for room. At
-    /// [`Durability::Batched`](crate::Durability::Batched) and [`Sync`](crate::Durability::Sync) it waits for the disk: if it
-    /// is dropped during that time, both have happened.
+    /// Acknowledges a message and sends another, in one step. Does not wait for room, unlike [`Delivery::ack_and_send`]. At
+    /// [`Durability::Batched`](crate::Durability::Batched) and [`Sync`](crate::Durability::Sync) it waits for the disk. If
+    /// the caller drops the future during that wait, both steps have happened.
     ///
     /// # Errors
-    /// The errors of [`Delivery::ack_and_send`]. [`SendError::Full`] occurs only if other messages have meanwhile used up the
-    /// limit on *bytes*: a permit reserves none.
+    /// The errors of [`Delivery::ack_and_send`]. [`SendError::Full`]: other messages have used up the limit on *bytes*,
+    /// since a permit reserves no bytes.
     pub async fn ack_and_send(
         self,
         delivery: Delivery,
@@ -192,13 +192,13 @@ impl Permit {
         let message = Some(message.into());
         let mut step = Step { shared: &shared, to: &self.to, taken, message, way: Way::Reserved };
         let queued = step.run();
-        // The message has its place, and the disk does not need another.
+        // The message is in its place. The permit need not wait for the disk.
         drop(self);
         ended(&shared, delivery, queued.map_err(SendError::from)).await
     }
 }
 
-/// Acknowledges `taken` and queues `message`, as soon as there is room.
+/// Acknowledges `taken` and queues `message` as soon as the queue has room.
 pub(crate) async fn take_and_send(
     shared: &Arc<Shared>,
     to: &Arc<PeerAddr>,
@@ -227,7 +227,8 @@ struct Step<'a> {
     way: Way,
 }
 
-/// The receipt's slot of a message that was queued, and where the journal ended then. None: the other one was not delivered.
+/// The slot of the receipt of the queued message, and the end of the journal at that time. None: the message to
+/// acknowledge was not delivered.
 type Queued = Option<(SlotIndex, Option<Position>)>;
 
 impl Step<'_> {
@@ -241,7 +242,7 @@ impl Step<'_> {
     }
 }
 
-/// What became of the step; then the disk is waited for.
+/// Converts the result of the step. If the step was made, waits for the disk.
 async fn ended(
     shared: &Arc<Shared>,
     taken: Delivery,

@@ -39,7 +39,7 @@ pub struct Ended {
     pub outcome: Outcome,
     /// Whether the deadline had passed before.
     pub late: bool,
-    /// How durable the receiver was, by its own word: see [`Settled::receiver_durability`].
+    /// The durability level of the receiver: see [`Settled::receiver_durability`].
     pub receiver_durability: Option<DurabilityLevel>,
     /// The reason that the receiving application gave, if any.
     pub reason: Option<Arc<str>>,

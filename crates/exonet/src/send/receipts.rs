@@ -23,10 +23,10 @@ pub struct Settled {
     pub id: Option<MessageId>,
     /// Whether the deadline had passed before.
     pub late: bool,
-    /// How durable the receiver was, by its own word, when the message got its outcome. Some with [`Outcome::Delivered`],
-    /// [`Outcome::Processed`] and [`Outcome::Rejected`], else None.
+    /// The durability level that the receiver declared before the message got its outcome. Some with
+    /// [`Outcome::Delivered`], [`Outcome::Processed`] and [`Outcome::Rejected`], else None.
     ///
-    /// It is the level that the receiver is configured with. After a crash, it may have lost what that level does not keep.
+    /// This is the level that the receiver is configured with. It does not report what the receiver's disk has kept.
     pub receiver_durability: Option<DurabilityLevel>,
 }
 

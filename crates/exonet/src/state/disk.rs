@@ -91,7 +91,7 @@ pub(super) fn publish(path: &Path, text: &[u8]) -> Result<(), StateError> {
 pub(super) fn remove_leftover(path: &Path) -> Result<(), StateError> {
     let temp = temp_of(path);
     match fs::remove_file(&temp) {
-        // Where nothing can be written, it does no harm.
+        // On a read-only file system, the leftover file does no harm.
         Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ReadOnlyFilesystem) => {
             Err(StateError::io("remove", &temp)(error))
         }

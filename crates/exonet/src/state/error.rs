@@ -21,7 +21,7 @@ pub enum StateError {
         /// The directory.
         path: PathBuf,
     },
-    /// An identity was to arrive in a directory that has something else.
+    /// An identity was to arrive in a directory that has other files.
     #[error("{} has files of something else: choose an empty directory, or one that does not exist", path.display())]
     Occupied {
         /// The directory.
@@ -154,7 +154,7 @@ pub enum StateError {
         path: PathBuf,
     },
     /// An identity cannot be ceded to this node.
-    #[error("an identity cannot be ceded to {to}: that is itself, or the id of no node")]
+    #[error("an identity cannot be ceded to {to}: this is its own id, or not the id of a node")]
     Target {
         /// The node in question.
         to: exonet_proto::NodeId,
@@ -174,7 +174,7 @@ pub enum StateError {
         what: &'static str,
     },
     /// The file of a checkpoint is sealed for another node.
-    #[error("the checkpoint {} is for node {to}, which alone can open it, and not for {reader}", path.display())]
+    #[error("the checkpoint {} is encrypted for node {to}: {reader} cannot open it", path.display())]
     OtherTarget {
         /// The file.
         path: PathBuf,
@@ -186,7 +186,7 @@ pub enum StateError {
     /// The checkpoint was restored before, or a later one was.
     #[error(
         "the checkpoint has generation {generation} of {id}, and this node has restored generation {last} before: a \
-         checkpoint is restored once; if that was cut off, repeat it at the place where it began"
+         checkpoint is restored once; if that restore was interrupted, repeat it at the same place"
     )]
     Restored {
         /// The identity.
@@ -197,21 +197,21 @@ pub enum StateError {
         generation: u64,
     },
     /// The checkpoint was restored to this place before, and the identity lives there.
-    #[error("the identity of the checkpoint has arrived in {} already, and lives there: start it", path.display())]
+    #[error("the identity of the checkpoint has arrived in {} before, and lives there: start it", path.display())]
     Arrived {
         /// The directory.
         path: PathBuf,
     },
-    /// An application does not give or take its state.
+    /// An application has failed to give its state or to take it in.
     #[error("the state of the application cannot be {doing}: {error}")]
     Application {
-        /// What failed, as a participle.
+        /// The step that failed: `given` or `taken in`.
         doing: &'static str,
         /// The error of the application.
         error: super::ApplicationError,
     },
-    /// A temporary identity has nothing that could move.
-    #[error("the identity is temporary: only one that is stored in a directory can move")]
+    /// A temporary identity cannot move.
+    #[error("the identity is temporary: only an identity that is stored in a directory can move")]
     Temporary,
     /// A release with another format has written the file.
     #[error("{} was written by another version of Exonet: run that version or a newer one", path.display())]

@@ -27,7 +27,7 @@ impl Lock {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut opened = options.open(&path);
         if opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem) {
-            // A lock needs no writing. Whoever wants to write there fails at that.
+            // A process need not write to a file to lock it. A process that has to write there fails later.
             opened = File::open(&path);
         }
         let mut file = opened.map_err(StateError::io("open", &path))?;

@@ -9,10 +9,10 @@
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
 //! | `moved` | the node to which the identity was ceded; it can no longer be opened here | once |
 //! | `attempt` | the checkpoint by which the identity came here; present if it ever moved | at each move |
-//! | `arrived` | nothing: it says that the identity came from a [file](restore_file), and that no process of `exon` has run it here since | once per such move |
+//! | `arrived` | nothing: the file exists if the identity came from a [checkpoint file](restore_file), and no process of `exon` has run it here yet | once per such move |
 //! | `pins` | a folder: the node that was found under each [name](crate::naming) | with each new name |
-//! | `restored` | a folder: the latest checkpoint of each identity that was [restored](restore_file) from a file for this node | with each such checkpoint |
-//! | `restoring` | a folder: the lock of a process that restores a file for this node | at each such file |
+//! | `restored` | a folder: for each identity that this node has [restored](restore_file) from a file, the latest checkpoint | with each such checkpoint |
+//! | `restoring` | a folder: the lock of a process that restores a file that is sealed for this node | with each such file |
 //! | `superseded` | the mark that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
 //! | `term` | [`Term`]: how many times the identity has moved; present if it ever moved | at each move |
 //! | `strays` | the stamps of senders whose clocks are far ahead; present if there ever was such a sender | with each such sender |

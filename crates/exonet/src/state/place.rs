@@ -16,7 +16,7 @@ pub(super) fn named(name: &str) -> Result<PathBuf, StateError> {
     Ok(root.join(name))
 }
 
-/// What a name must not end with: the directory of an identity that moves has siblings with these suffixes.
+/// The suffixes that a name must not have. An identity that moves has directories with them beside its own.
 const SUFFIXES: [&str; 3] = [".arriving", ".former", ".door"];
 
 /// Whether `name` can be the name of a directory. So it must be one component of a path on every platform, and must

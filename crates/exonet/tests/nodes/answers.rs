@@ -193,7 +193,7 @@ async fn an_answer_takes_the_place_of_a_permit() {
         assert_eq!(asked.await.outcome, Outcome::Delivered);
         assert_eq!(text(alice.recv().await.unwrap()).await, "answer");
 
-        // Places are reserved, and bytes are not.
+        // A permit reserves a place, but no bytes.
         drop(to_bob.send("question").await.unwrap());
         let delivery = bob.recv().await.unwrap();
         drop(to_alice.send(vec![b'x'; 100]).await.unwrap());

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const LONG: Duration = Duration::from_secs(10);
 
-/// An application with a state of its own.
+/// An application whose state is a number.
 #[derive(Debug, PartialEq, Eq)]
 struct Count(u64);
 
@@ -51,7 +51,7 @@ impl World {
         node.build().await.unwrap()
     }
 
-    /// Creates an identity, which no process runs.
+    /// Creates an identity that no process runs.
     fn create(&self, name: &str, key: u8) {
         drop(StateDir::create(self.path(name), &[key; 32]).unwrap());
     }
@@ -70,7 +70,7 @@ impl World {
         state::restore_file(self.path(file), self.path("machine"), self.path(to), naming).await
     }
 
-    /// What the directory of this world has, by name.
+    /// The names in the directory of this world.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.place.path()).unwrap();
         let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
@@ -78,7 +78,7 @@ impl World {
         names
     }
 
-    /// The file is refused, and nothing is left.
+    /// Checks that the file is refused, and that nothing is left behind.
     async fn refused(&self, file: &str, to: &str, why: &str) {
         let before = self.names();
         let error = self.restore::<Count>(file, to, None).await.unwrap_err().to_string();
@@ -92,7 +92,7 @@ impl World {
 struct Judge {
     granted: std::sync::Mutex<Option<Term>>,
     is_down: std::sync::atomic::AtomicBool,
-    /// What appears at this path when a claim is granted, so that nothing can live there.
+    /// A path that gets other content when a claim is granted, so that no identity can live there.
     blocks: Option<PathBuf>,
 }
 
@@ -133,7 +133,7 @@ impl Naming for Judge {
                 fs::create_dir(path).unwrap();
                 fs::write(path.join("thesis"), "x").unwrap();
             }
-            // The answer is lost on the way.
+            // The claim is granted, and the answer is lost.
             let is_down = self.is_down.load(std::sync::atomic::Ordering::Relaxed);
             if is_down { Err(NamingError::Unreachable("it is down".to_owned())) } else { answer }
         })
@@ -157,7 +157,7 @@ async fn a_file_carries_what_is_under_way_and_the_state_of_the_application() {
     let id = bob.id();
     world.leave(bob, "file").await;
     assert!(matches!(StateDir::open(world.path("here")), Err(StateError::Moved { .. })));
-    // Nobody but its owner may read the file, which has the identity.
+    // Only its owner may read the file, since it has the key of the identity.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -179,7 +179,7 @@ async fn a_checkpoint_is_restored_once_even_elsewhere() {
     world.restore::<Count>("first", "there", None).await.unwrap();
     world.refused("first", "there", "has arrived in").await;
     world.refused("first", "other", "generation 1").await;
-    // It moves on, to another file; then the first is older.
+    // The identity moves on to another file. The first file is older then.
     let node = world.stored("there").await;
     world.leave(node, "second").await;
     fs::remove_dir_all(world.path("there")).unwrap();
@@ -223,10 +223,10 @@ async fn what_cannot_be_restored_leaves_nothing() {
     let error = state::restore_file::<Count>(&file, &stranger, world.path("there"), None).await;
     let error = error.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::OtherTarget { to, .. }) if to == world.target));
-    // Nor does a program that knows nothing of the application's state.
+    // A program without the application cannot restore it either.
     let error = world.restore::<()>("file", "there", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Application { .. })), "{error}");
-    // A place that has something else stays as it is.
+    // A place that has another identity stays as it is.
     let error = world.restore::<Count>("file", "stranger", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Exists { .. })), "{error}");
     assert_eq!(world.names(), before);
@@ -258,7 +258,7 @@ async fn what_cannot_be_written_changes_nothing() {
     assert!(matches!(error, StateError::Temporary));
 }
 
-/// The process dies behind the ceding: what it has written is finished, and not by guessing.
+/// The process dies after it has ceded the identity. Its file is finished, and no other file.
 #[tokio::test]
 async fn a_file_that_was_cut_off_is_finished() {
     let world = World::new();
@@ -276,13 +276,13 @@ async fn a_file_that_was_cut_off_is_finished() {
         fs::write(&part, bytes).unwrap();
         (dir, load)
     };
-    // Before the ceding it is worth nothing, and is replaced.
+    // Before the identity is ceded, the unfinished file is replaced.
     drop(cut(b""));
     assert!(matches!(state::finish_file(&here, &file), Err(StateError::Missing { .. })));
     let (dir, load) = cut(b"a part of the deed");
     dir.cede(&load).unwrap();
     world.refused("file.part", "there", "is damaged").await;
-    // Another file is not taken for it.
+    // Another file cannot be finished in its place.
     let other = state::finish_file(&here, world.path("other")).unwrap_err();
     assert!(other.to_string().contains("is missing"), "{other}");
     state::finish_file(&here, &file).unwrap();
@@ -306,7 +306,7 @@ async fn the_unfinished_checkpoint_of_another_identity_is_left_alone() {
     state::finish_file(world.path("one"), world.path("file")).unwrap();
 }
 
-/// The file is restored on two machines, each of which has a copy of the target's key. The name service lets one live.
+/// Two machines with the target's key restore the file. The name service lets the identity live at one of them.
 #[tokio::test]
 async fn a_name_service_lets_one_place_restore() {
     let world = World::new();
@@ -318,7 +318,7 @@ async fn a_name_service_lets_one_place_restore() {
         fs::copy(entry.path(), twin.join(entry.file_name())).unwrap();
     }
     world.leave(world.stored("here").await, "file").await;
-    // The answer is lost: nobody lives, and the same call goes on with the same claim.
+    // The answer is lost, so the identity does not live yet. The same call repeats the same claim.
     judge.is_down.store(true, std::sync::atomic::Ordering::Relaxed);
     let error = world.restore::<Count>("file", "there", Some(&judge)).await.unwrap_err();
     assert!(matches!(error, RestoreError::Naming(NamingError::Unreachable(_))), "{error}");
@@ -334,7 +334,7 @@ async fn a_name_service_lets_one_place_restore() {
     assert_eq!(world.names(), before);
 }
 
-/// The process that restores dies before it has noted that, and after that, before the last step.
+/// The process that restores the file dies before it has written the record, and then between that and the last step.
 #[tokio::test]
 async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     let world = World::new();
@@ -342,7 +342,7 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     let down = Judge { is_down: true.into(), ..Judge::default() };
     world.restore::<Count>("file", "there", Some(&down)).await.unwrap_err();
     assert!(world.path("there.arriving").exists());
-    // It goes to another place after all, where something else appears: that is not noted.
+    // The file is restored to another place, where other content appears meanwhile. The record does not change.
     let blocking = Judge { blocks: Some(world.path("other")), ..Judge::default() };
     let error = world.restore::<Count>("file", "other", Some(&blocking)).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Occupied { .. })), "{error}");
@@ -352,7 +352,7 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     assert!(world.path("other.arriving").join("arrived").exists());
     let error = world.restore::<Count>("file", "there", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Restored { last: 1, .. })), "{error}");
-    // Its key is there alone, so nothing else takes that place.
+    // Only that place has the key now, so no other identity may replace it.
     world.leave(world.stored("second").await, "second file").await;
     world.refused("second file", "other", "other.arriving already").await;
     world.restore::<Count>("file", "other", None).await.unwrap();
@@ -360,7 +360,7 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     is_private(&world.path("machine"));
 }
 
-/// What the target remembers is of its own directory.
+/// Checks that the target has one record, in its own directory.
 fn is_private(machine: &Path) {
     assert_eq!(fs::read_dir(machine.join("restored")).unwrap().count(), 1);
 }
@@ -372,7 +372,7 @@ async fn an_identity_beside_the_place_is_left_alone() {
     world.create("there.arriving", 1);
     world.refused("file", "there", "there.arriving already").await;
     assert!(state::lives(world.path("there.arriving")).unwrap());
-    // It comes back to a place whose former content would be put where another identity is.
+    // The identity comes back. Its former directory would have to replace that of another identity.
     world.restore::<Count>("file", "other", None).await.unwrap();
     world.leave(world.stored("other").await, "back").await;
     world.create("here.former", 2);
@@ -405,11 +405,11 @@ async fn one_process_at_a_time_restores_to_a_place() {
     let mut landing = Landing::beside(world.path("there"));
     landing.land(load.as_bytes(), &SecretKey::from_bytes([42; 32])).unwrap();
     world.refused("file", "there", "there.arriving is in use").await;
-    // The other process ends before it has a key: what it has left is worth nothing.
+    // The other process ends before it has a key, so its files can be replaced.
     drop(landing);
     let down = Judge { is_down: true.into(), ..Judge::default() };
     world.restore::<Count>("file", "there", Some(&down)).await.unwrap_err();
-    // A landing that lacks its term is not taken for one of the first generation.
+    // A landing without a term does not count as the first generation.
     let term = world.path("there.arriving").join("term");
     let kept = fs::read(&term).unwrap();
     fs::remove_file(&term).unwrap();
@@ -450,19 +450,19 @@ async fn what_is_under_the_first_name_of_a_file_is_left_alone() {
         error.to_string()
     };
     fs::write(world.path("thesis.part"), "a thesis").unwrap();
-    assert!(write("thesis").await.contains("something else"));
+    assert!(write("thesis").await.contains("not the start of a checkpoint"));
     assert_eq!(fs::read_to_string(world.path("thesis.part")).unwrap(), "a thesis");
     fs::create_dir(world.path("folder.part")).unwrap();
-    assert!(write("folder").await.contains("something else"));
+    assert!(write("folder").await.contains("not the start of a checkpoint"));
     #[cfg(unix)]
     {
         let made = std::process::Command::new("mkfifo").arg(world.path("pipe.part")).status().unwrap();
         assert!(made.success());
-        assert!(write("pipe").await.contains("something else"));
+        assert!(write("pipe").await.contains("not the start of a checkpoint"));
     }
     // The node goes on.
     assert!(matches!(StateDir::open(world.path("here")), Err(StateError::Locked { .. })));
-    // What was cut off within the head is replaced.
+    // A file that was cut off within its head is replaced.
     fs::write(world.path("file.part"), "exonet-checkpoint-file-1\nabc").unwrap();
     world.leave(node, "file").await;
     world.restore::<Count>("file", "there", None).await.unwrap();
@@ -479,15 +479,15 @@ async fn of_two_identities_one_gets_the_file() {
     let file = world.path("file");
     let draft = state::Draft::write(&file, &one.1).unwrap();
     let error = state::Draft::write(&file, &two.1).unwrap_err();
-    assert!(error.to_string().contains("another process writes it"), "{error}");
-    // Something else gets the name meanwhile, and keeps it.
+    assert!(error.to_string().contains("another process is writing it"), "{error}");
+    // Another file gets the name meanwhile, and keeps it.
     fs::write(&file, "a thesis").unwrap();
     let part = fs::metadata(world.path("file.part")).unwrap().len();
     let deed = one.0.cede(&one.1).unwrap();
     let error = draft.finish(&deed).unwrap_err();
-    assert!(error.to_string().contains("has appeared"), "{error}");
+    assert!(error.to_string().contains("another file has this name now"), "{error}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "a thesis");
-    // The deed had its room before.
+    // The file had room for the deed before.
     assert!(fs::metadata(world.path("file.part")).unwrap().len() <= part);
     fs::rename(&file, world.path("thesis")).unwrap();
     state::finish_file(world.path("identity 1"), &file).unwrap();
@@ -498,7 +498,7 @@ async fn of_two_identities_one_gets_the_file() {
     world.restore::<()>("file", "there", None).await.unwrap();
 }
 
-/// Many identities in threads of their own are to have one file. No identity is ceded without its file.
+/// Many threads each checkpoint an identity to the same file. No identity is ceded without a file.
 #[test]
 fn in_a_race_for_a_file_nobody_is_lost() {
     for _ in 0..10 {

@@ -82,7 +82,7 @@ async fn an_outcome_says_how_durable_the_receiver_is() {
         bob.recv().await.unwrap().ack().unwrap();
         let settled = within(receipt).await;
         assert_eq!((settled.outcome, settled.receiver_durability), (Outcome::Delivered, Some(level)));
-        // Outcomes of messages to the others come first.
+        // The outcomes of messages to the other receivers come first.
         let ended = loop {
             let ended = within(outcomes.recv()).await.unwrap();
             if ended.peer == bob.id() {

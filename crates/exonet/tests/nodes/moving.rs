@@ -314,7 +314,7 @@ async fn what_went_ahead_is_not_in_the_load() {
     assert!(matches!(other.land(load.as_bytes(), &target()), Err(StateError::Checkpoint { .. })));
     landing.land(load.as_bytes(), &target()).unwrap();
     let deed = dir.cede(&load).unwrap();
-    // The process that took it in has ended meanwhile.
+    // The process that took the identity in has ended meanwhile.
     drop(landing);
     let restored = state::restore::<Vec<u8>>(&there, &target(), load.as_bytes(), deed.as_bytes()).unwrap();
     assert_eq!(restored.term.generation, 1);

@@ -16,7 +16,7 @@ pub(super) struct Line {
     pub(super) judged: Option<Judged>,
     pub(super) id: Option<String>,
     pub(super) late: bool,
-    /// How durable the receiver was, by its own word.
+    /// The durability level that the receiver has declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) receiver_durability: Option<String>,
     /// The message is of a former run of this identity.

@@ -197,7 +197,8 @@ impl<'a> Book<'a> {
         Ok(())
     }
 
-    /// Prints an outcome. The text leaves deliveries, and messages that the user has given up, to `--verbose`.
+    /// Prints an outcome. As text, prints delivered messages, and messages that the user has given up, only with
+    /// `--verbose`.
     fn tell(&self, number: Option<u64>, settled: &protocol::Settled) -> Result<(), Failure> {
         let name = settled.outcome.name();
         let as_wanted = matches!(settled.outcome, Ending::Delivered | Ending::Processed | Ending::Cancelled);

@@ -628,7 +628,7 @@ fn an_outcome_says_how_durable_the_receiver_is_that_tells_it() {
     pair.restart(1, config());
     pair.send(0, 100);
     pair.pass(20 * SECOND);
-    assert_eq!(told(&pair), Some((Outcome::Unknown, None)), "it has forgotten that one");
+    assert_eq!(told(&pair), Some((Outcome::Unknown, None)), "the receiver has forgotten that message");
     pair.talk(0);
     assert_eq!(told(&pair), Some((Outcome::Delivered, Some(Memory))), "the next life has its own level");
 }

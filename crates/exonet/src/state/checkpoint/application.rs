@@ -7,17 +7,17 @@ use super::StateError;
 /// Why an application could not give its state, or could not take it in.
 pub type ApplicationError = Box<dyn Error + Send + Sync>;
 
-/// The state of an application that moves with the identity of its node: bytes out at the cut, and bytes in where the
-/// identity is restored.
+/// The state of an application that moves with the identity of its node. The application gives its state as bytes when
+/// the checkpoint is made, and takes the bytes in when the identity is restored.
 ///
-/// All that makes checkpoints takes it: [`Node::checkpoint`](crate::Node::checkpoint) and
-/// [`StateDir::checkpoint`](super::StateDir::checkpoint). So does all that restores them:
-/// [`restore_file`](super::restore_file), [`restore`](super::restore) and [`Landing::restore`](super::Landing::restore).
-/// The bytes are encrypted with everything else, for the node that the checkpoint is for. An application without such
-/// state gives `()`, and one that writes the bytes itself gives a `Vec<u8>`.
+/// [`Node::checkpoint`](crate::Node::checkpoint), [`StateDir::checkpoint`](super::StateDir::checkpoint) and
+/// [`StateDir::checkpoint_file`](super::StateDir::checkpoint_file) ask the application for its state.
+/// [`restore_file`](super::restore_file), [`restore`](super::restore) and [`Landing::restore`](super::Landing::restore)
+/// give the state back. The checkpoint is encrypted as a whole, with these bytes. An application without such state
+/// gives `()`. An application that has its state as bytes gives a `Vec<u8>`.
 ///
-/// The cut is consistent: nothing runs any more that could change the state, since the node is frozen, and what the
-/// node keeps of messages, calls and streams belongs to the same instant.
+/// The checkpoint is consistent. The node is frozen, so it gives the application nothing that could change the state.
+/// The messages, calls and streams in the checkpoint belong to the same instant as the state.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,13 +61,13 @@ pub type ApplicationError = Box<dyn Error + Send + Sync>;
 /// # }
 /// ```
 pub trait Checkpoint: Sized {
-    /// Returns the state. The node is frozen: it hands out nothing any more.
+    /// Returns the state. The node is frozen: it hands out no more messages or calls.
     ///
     /// # Errors
     /// The application cannot give its state now. The identity then stays where it is.
     fn checkpoint(&self) -> Result<Vec<u8>, ApplicationError>;
 
-    /// Takes the state in that [`Self::checkpoint`] returned at the former place.
+    /// Takes in the state that [`Self::checkpoint`] returned at the former place.
     ///
     /// # Errors
     /// The bytes are not the state of this application. The identity is then not restored.
@@ -84,8 +84,8 @@ impl Checkpoint for () {
         match bytes.len() {
             0 => Ok(()),
             len => Err(format!(
-                "{len} bytes of state of an application came with the identity, and this program has no use for them: \
-                 restore it with that application"
+                "the checkpoint has {len} bytes of state of an application, which this program does not take: restore \
+                 it with that application"
             )
             .into()),
         }
@@ -103,12 +103,12 @@ impl Checkpoint for Vec<u8> {
     }
 }
 
-/// The state of `application`, at the cut.
+/// Asks `application` for its state.
 pub(super) fn state_of(application: &impl Checkpoint) -> Result<Vec<u8>, StateError> {
     application.checkpoint().map_err(|error| StateError::Application { doing: "given", error })
 }
 
-/// The application of this state.
+/// Makes an application of this state.
 pub(super) fn from_state<A: Checkpoint>(bytes: &[u8]) -> Result<A, StateError> {
     A::restore(bytes).map_err(|error| StateError::Application { doing: "taken in", error })
 }

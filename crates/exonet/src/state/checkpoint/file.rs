@@ -10,12 +10,12 @@
 //! | 8 + n | the length of the deed, and the deed |
 //! | 32 | BLAKE2s of all bytes before |
 //!
-//! The load is written first, under another name, with room for the deed behind it. That is durable before the identity
-//! is ceded. Then the deed follows, and the file gets its name. So a full disk is found out in time, and if the process
-//! dies after it has ceded the identity, [`finish_file`] goes on.
+//! A process first writes the load to a file with another name, the first name, and leaves room for the deed. It makes
+//! both durable, and only then cedes the identity. Then it adds the deed, and gives the file its final name. So the
+//! process notices a full disk before it cedes the identity. If it dies after that, [`finish_file`] goes on.
 //!
-//! Whoever writes or removes the file under its first name holds a lock on it, and looks for the final name under this
-//! lock. So of two identities that are to have one file, one gets it, and the other is not ceded.
+//! A process locks the file before it writes or removes it under its first name. While it holds the lock, it checks
+//! whether the final name exists. If two identities are to go to the same file, one is ceded, and the other is not.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
@@ -31,19 +31,19 @@ use crate::state::error::StateError;
 use crate::state::{SecretKey, StateDir, disk, is_same};
 
 const FORMAT: &[u8; 25] = b"exonet-checkpoint-file-1\n";
-/// The part of it that all versions share.
+/// The start of the format, which all versions share.
 const KIND: &[u8; 23] = b"exonet-checkpoint-file-";
-/// What precedes the load: format, identity, target, attempt, length.
+/// The length of the head: format, identity, target, attempt, length of the load.
 const HEAD: usize = 25 + 32 + 32 + 16 + 8;
-/// The room for what follows the load.
+/// The room for everything after the load.
 const ROOM: usize = 1 << 12;
-/// The longest file. What is not content, mostly the tags of the load, has the last 16 MiB.
+/// The longest file: the longest content, and 16 MiB for the rest, mostly the tags of the load.
 const LONGEST_FILE: u64 = LONGEST + (16 << 20);
-/// How often a process tries to create a file that others remove.
+/// How often a process tries to create a file that other processes remove.
 const TRIES: u32 = 16;
 
-const BUSY: &str = "another process writes it: choose another name";
-const FOREIGN: &str = "it is something else, and would be replaced: move it away, or choose another name";
+const BUSY: &str = "another process is writing it: choose another name";
+const FOREIGN: &str = "this file is not the start of a checkpoint: move it away, or choose another name";
 
 /// A file of a checkpoint that lacks the deed. It does not have its final name yet.
 #[derive(Debug)]
@@ -72,15 +72,16 @@ pub(super) struct Sealed {
 }
 
 impl Draft {
-    /// Writes a load to a file that will be called `path`; it is durable when this returns. Only its owner may read it.
+    /// Writes a load to a file that will get the name `path`. The file is durable when this returns. Only its owner may
+    /// read it.
     ///
     /// # Errors
-    /// [`StateError::CheckpointFile`]: there is a file of this name, or another process writes one.
+    /// [`StateError::CheckpointFile`]: a file with this name exists, or another process is writing one.
     /// [`StateError::Io`]: nothing is left behind.
     pub fn write(path: impl AsRef<Path>, load: &Load) -> Result<Self, StateError> {
         let path = path.as_ref();
         if !fits(load.sealed.len() as u64) {
-            return Err(bad(path, "it would have more than 4 GiB"));
+            return Err(bad(path, "it would be longer than 4 GiB"));
         }
         let first = part_of(path);
         for _ in 0..TRIES {
@@ -95,7 +96,7 @@ impl Draft {
     }
 
     fn write_to(path: &Path, part: &Part, load: &Load) -> Result<(u64, Blake2s256), StateError> {
-        // From here on, nobody gives another file this name who holds to the lock.
+        // This process has the lock now. Other processes need it before they give a file this name.
         is_absent(path)?;
         let mut head = Vec::with_capacity(HEAD);
         head.extend_from_slice(FORMAT);
@@ -117,10 +118,11 @@ impl Draft {
         Ok((at, Blake2s256::new().chain_update(&head).chain_update(&load.sealed)))
     }
 
-    /// Adds the deed, and gives the file its name; it is durable when this returns.
+    /// Adds the deed, and gives the file its final name. The file is durable when this returns.
     ///
     /// # Errors
-    /// [`StateError::CheckpointFile`]: there is a file of this name now. [`StateError::Io`]. [`finish_file`] goes on.
+    /// [`StateError::CheckpointFile`]: a file with this name exists now. [`StateError::Io`]. After either error,
+    /// [`finish_file`] goes on.
     pub fn finish(mut self, deed: &Deed) -> Result<(), StateError> {
         let mut end = Vec::with_capacity(8 + deed.0.len() + 32);
         end.extend_from_slice(&(deed.0.len() as u64).to_be_bytes());
@@ -138,15 +140,15 @@ impl Draft {
         self.part.publish(&self.path)
     }
 
-    /// Removes the file: the identity is not ceded.
+    /// Removes the file. For an identity that is not ceded.
     pub fn discard(self) {
         self.part.remove();
     }
 
-    /// Continues the file of an identity that was ceded, from what the dead process has left.
+    /// Continues the file that a process left when it died after it had ceded the identity.
     fn again(path: &Path, ceded: &Ceded) -> Result<Self, StateError> {
         let first = part_of(path);
-        let lost = || bad(&first, "it is missing, or is not what was written before the identity was ceded");
+        let lost = || bad(&first, "it is missing, or is not the file to which the identity was ceded");
         let part = Part::open(&first)?.ok_or_else(lost)?;
         let head = part.head()?.ok().filter(|head| head.attempt == ceded.attempt && fits(head.load));
         let at = HEAD as u64 + head.ok_or_else(lost)?.load;
@@ -167,12 +169,12 @@ impl Draft {
 }
 
 impl Part {
-    /// Opens and locks the file. None: there is none.
+    /// Opens and locks the file. None: it does not exist.
     fn open(path: &Path) -> Result<Option<Self>, StateError> {
         if !disk::exists(path)? {
             return Ok(None);
         }
-        // The opening of a pipe would wait for its other end.
+        // Checked first: to open a pipe would wait for its other end.
         let about = fs::symlink_metadata(path).map_err(StateError::io("inspect", path))?;
         if !about.is_file() {
             return Err(bad(path, FOREIGN));
@@ -184,7 +186,7 @@ impl Part {
         }
     }
 
-    /// None: the file is gone, or has its final name.
+    /// Locks the file. None: the file was removed, or has its final name now.
     fn lock(path: &Path, file: File) -> Result<Option<Self>, StateError> {
         match FileExt::try_lock(&file) {
             Ok(()) => {}
@@ -200,7 +202,7 @@ impl Part {
         }
     }
 
-    /// Creates the file, in place of what the identity has left there before. None: another process was first.
+    /// Creates the file, and replaces one that the identity has left there. None: another process created it first.
     fn replace(path: &Path, id: &NodeId) -> Result<Option<Self>, StateError> {
         if let Some(old) = Self::open(path)? {
             old.is_left_by(id)?;
@@ -213,12 +215,15 @@ impl Part {
         }
     }
 
-    /// Fails unless the identity `id`, which lives, has left the file before it was ceded, or anybody before its load
-    /// was there.
+    /// Fails unless this process may replace the file. It may if the file belongs to the identity `id`, which still lives
+    /// here, or if the file ends before its load.
     fn is_left_by(&self, id: &NodeId) -> Result<(), StateError> {
         match self.head()? {
             Ok(head) if head.id == *id => Ok(()),
-            Ok(_) => Err(bad(&self.path, "it is the checkpoint of another identity, and is not finished")),
+            Ok(_) => Err(bad(
+                &self.path,
+                "it is an unfinished checkpoint of another identity: choose another name",
+            )),
             Err(start) if start.len() < HEAD && start.iter().zip(FORMAT).all(|(is, ours)| is == ours) => {
                 Ok(())
             }
@@ -226,7 +231,7 @@ impl Part {
         }
     }
 
-    /// What precedes the load. `Ok(Err(start))`: the file was cut off before, or is no checkpoint.
+    /// Reads the head. `Ok(Err(start))`: the file has only a part of it, or is no checkpoint.
     fn head(&self) -> Result<Result<Head, Vec<u8>>, StateError> {
         let mut bytes = Vec::new();
         let mut file = &self.file;
@@ -236,40 +241,41 @@ impl Part {
         Ok(Head::decode(&bytes).ok_or(bytes))
     }
 
-    /// Gives the file its final name, but replaces no other.
+    /// Gives the file its final name. Replaces no other file.
     fn publish(self, path: &Path) -> Result<(), StateError> {
         // This makes a link, since a rename would replace a file.
         match fs::hard_link(&self.path, path) {
             Ok(()) => fs::remove_file(&self.path).map_err(StateError::io("remove", &self.path))?,
             Err(_) if disk::exists(path)? => {
-                return Err(bad(path, "a file of this name has appeared: move it away, and repeat"));
+                return Err(bad(path, "another file has this name now: move it away, and repeat"));
             }
-            // The file system may have no links.
+            // Some file systems have no links.
             Err(_) => fs::rename(&self.path, path).map_err(StateError::io("rename", &self.path))?,
         }
         disk::sync_dir(path.parent())
     }
 
     fn remove(&self) {
-        // If it stays, the next checkpoint replaces it.
+        // If this fails, the next checkpoint replaces the file.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // A process that another thread has forked, and that has not yet reached its exec, shares the lock.
+        // Another thread may have forked a process that has not reached its exec. That process shares the lock.
         let _ = FileExt::unlock(&self.file);
     }
 }
 
 impl StateDir {
-    /// Writes everything that the identity keeps and the state of `application` to one new file, sealed for the node
-    /// `to`, and cedes the identity to it, for good. The file holds the identity: [`super::restore_file`] takes it in.
+    /// Writes everything that the identity keeps, and the state of `application`, to one new file that is sealed for the
+    /// node `to`. Cedes the identity to that node, for good. From then on only the file has the identity:
+    /// [`super::restore_file`] restores it.
     ///
     /// # Errors
     /// The errors of [`Self::checkpoint`] and [`Draft::write`]: nothing has changed. [`StateError::Io`]: [`ceded`] tells
-    /// whether the identity was ceded; if it was, [`finish_file`] goes on.
+    /// whether the identity was ceded. If it was, [`finish_file`] goes on.
     pub fn checkpoint_file(
         self,
         to: &NodeId,
@@ -290,11 +296,11 @@ impl StateDir {
     }
 }
 
-/// Finishes the file of a checkpoint whose identity was ceded in `place` before the process died. It may be repeated.
+/// Finishes a file after its process has ceded the identity in `place` and died. A caller may repeat this.
 ///
 /// # Errors
-/// [`StateError::Missing`]: the identity was not ceded there. [`StateError::CheckpointFile`]: what was written of the
-/// file is not there. [`StateError::Io`].
+/// [`StateError::Missing`]: the identity was not ceded there. [`StateError::CheckpointFile`]: the file that the process
+/// began is missing. [`StateError::Io`].
 pub fn finish_file(place: impl AsRef<Path>, file: impl AsRef<Path>) -> Result<Ceded, StateError> {
     let (place, file) = (place.as_ref(), file.as_ref());
     let ceded = ceded(place)?.ok_or_else(|| StateError::Missing { path: place.into() })?;
@@ -309,7 +315,7 @@ pub fn finish_file(place: impl AsRef<Path>, file: impl AsRef<Path>) -> Result<Ce
                 }
                 Ok(ceded)
             }
-            _ => Err(bad(file, "it is another checkpoint than the one by which the identity was ceded")),
+            _ => Err(bad(file, "the identity was ceded to another file than this one")),
         };
     }
     Draft::again(file, &ceded)?.finish(&deed(place)?)?;
@@ -355,7 +361,7 @@ impl Sealed {
     }
 }
 
-/// What precedes the load in a file.
+/// The head of a file: everything before the load.
 struct Head {
     id: NodeId,
     attempt: Attempt,
@@ -373,7 +379,7 @@ impl Head {
     }
 }
 
-/// Fails if a checkpoint of the identity `id` can certainly not be written to `path`.
+/// Fails if a process certainly cannot write a checkpoint of the identity `id` to `path`.
 pub(super) fn is_free(path: &Path, id: &NodeId) -> Result<(), StateError> {
     is_absent(path)?;
     Part::open(&part_of(path))?.map_or(Ok(()), |part| part.is_left_by(id))
@@ -381,12 +387,12 @@ pub(super) fn is_free(path: &Path, id: &NodeId) -> Result<(), StateError> {
 
 fn is_absent(path: &Path) -> Result<(), StateError> {
     if disk::exists(path)? {
-        return Err(bad(path, "there is a file of this name already: choose another name"));
+        return Err(bad(path, "a file with this name already exists: choose another name"));
     }
     Ok(())
 }
 
-/// Whether a file with a load of this length can be read again.
+/// Whether [`Sealed::read`] can read a file with a load of this length.
 const fn fits(load: u64) -> bool {
     load <= LONGEST_FILE - HEAD as u64 - ROOM as u64
 }

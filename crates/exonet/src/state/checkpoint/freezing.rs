@@ -14,22 +14,23 @@ use crate::node::Node;
 use crate::state::StateDir;
 use crate::state::error::StateError;
 
-/// The longest time that an unfinished write may hold the directory, and the interval between two checks.
+/// How long a checkpoint waits for an unfinished write to release the directory, and the interval between two checks.
 const HOLD: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(1);
 
 impl Node {
-    /// [Freezes](Self::freeze) the node, waiting for `timeout` at most, and writes its identity, with everything that is
-    /// under way and the state of `application`, to one new file for the node `to`. When this method returns, the node
-    /// has ended, and its identity lives in the file only: it cannot be opened here again.
-    /// [`restore_file`](crate::state::restore_file) takes it in.
+    /// Writes the identity of the node to one new file for the node `to`, with everything that is under way and the
+    /// state of `application`. First [freezes](Self::freeze) the node, and waits for `timeout` at most. When this method
+    /// returns, the node has ended, and only the file has the identity: no process can open it here again.
+    /// [`restore_file`](crate::state::restore_file) restores it.
     ///
-    /// If its future is dropped after the freeze has begun, the node ends, and its identity may still be ceded, as
+    /// If the caller drops the future after the freeze has begun, the node ends. The identity may still be ceded, as
     /// after an error.
     ///
     /// # Errors
-    /// [`StateError`]. If the file has no place under its name, the node goes on. Otherwise it has ended. [`ceded`](crate::state::ceded) tells whether the identity lives in its
-    /// directory still; if it does not, [`finish_file`](crate::state::finish_file) finishes the file.
+    /// [`StateError`]. If the name of the file is not free, the node goes on. After any other error the node has ended.
+    /// Then [`ceded`](crate::state::ceded) tells whether the identity still lives in its directory. If it does
+    /// not, [`finish_file`](crate::state::finish_file) finishes the file.
     pub async fn checkpoint(
         &self,
         timeout: Duration,

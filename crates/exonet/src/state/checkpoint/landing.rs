@@ -24,23 +24,23 @@ use crate::state::{Term, disk, key, line, strays, term};
 /// The file that names the attempt whose data has arrived completely, except for the key.
 const ATTEMPT: &str = "attempt";
 const ATTEMPT_LABEL: &str = "exonet-attempt-1";
-/// The file that says that no process has run the identity here yet, as a process of `exon` understands it.
+/// The file that says that no process has run the identity here yet. `exon` reads it.
 const ARRIVED: &str = "arrived";
 /// The suffix of the directory of an identity that was ceded at the same place before.
 const FORMER: &str = "former";
 const LOCK: &str = lock::FILE;
-/// How often a landing tries to lock a directory that others remove.
+/// How often a landing tries to lock a directory that other processes remove.
 const TRIES: u32 = 16;
 
 /// Beside the directory in which an identity will live: the place where the identity is put together. It can take
 /// pieces [ahead](super::Ahead) of the load, then the load, and at last the deed.
 ///
-/// One process at a time writes there: from the first write on, a landing holds a lock.
+/// Only one process at a time writes there: a landing holds a lock from its first write on.
 pub struct Landing {
     /// The directory in which the identity will live.
     to: PathBuf,
     dir: PathBuf,
-    /// Moves with the directory, and then is the lock of the identity.
+    /// The lock of the directory. It moves with the directory, and becomes the lock of the identity.
     lock: Option<Lock>,
     /// The attempt whose data this landing has written or found here.
     own: Option<Attempt>,
@@ -55,13 +55,13 @@ struct Come {
     digest: Blake2s256,
 }
 
-/// The place of a landing, found free for an identity. Nobody else opens it meanwhile.
+/// The place of a landing, which is free for an identity. No other process can open it while this exists.
 pub(super) struct Ready {
     /// None: the directory does not exist.
     place: Option<(Lock, Before)>,
 }
 
-/// What is in the directory in which an identity will live.
+/// The content of the directory in which an identity will live.
 enum Before {
     /// Nothing that could be lost.
     Unused,
@@ -70,7 +70,7 @@ enum Before {
 }
 
 impl Landing {
-    /// The landing beside the directory `path`. If `path` is a link, it is followed.
+    /// Makes a landing beside the directory `path`. If `path` is a link, beside the directory that it names.
     pub fn beside(path: impl AsRef<Path>) -> Self {
         let to = plain(path.as_ref());
         let dir = sibling(&to, "arriving");
@@ -151,18 +151,18 @@ impl Landing {
         Ok(Restored { id: arriving.id, term, application })
     }
 
-    /// Fails if the place has anything that could be lost.
+    /// Fails if the place has content that could be lost.
     pub(super) fn is_free_for(&self, arriving: &Arriving) -> Result<(), StateError> {
         self.takes(&arriving.id, arriving.generation)
     }
 
     fn takes(&self, id: &NodeId, generation: u64) -> Result<(), StateError> {
         is_free_for(&self.to, id, generation)?;
-        // What is at the place now replaces what was there before.
+        // `live` moves an identity that is at the place to the directory of the former one, and removes the former one.
         if is_there(&self.to)? { is_free_for(&sibling(&self.to, FORMER), id, generation) } else { Ok(()) }
     }
 
-    /// Fails if the identity lives at the place already, by this attempt.
+    /// Fails if this attempt has already brought the identity to the place.
     pub(super) fn has_not_arrived(&self, attempt: Attempt) -> Result<(), StateError> {
         if landed(&self.to)? == Some(attempt) && lives(&self.to)? {
             return Err(StateError::Arrived { path: self.to.clone() });
@@ -170,13 +170,13 @@ impl Landing {
         Ok(())
     }
 
-    /// Finds the place and everything in it free, and keeps others from it.
+    /// Checks that the place is free, and locks it.
     pub(super) fn ready(&mut self, id: &NodeId, generation: u64) -> Result<Ready, StateError> {
         self.hold()?;
         if !disk::exists(&self.to)? {
             return Ok(Ready { place: None });
         }
-        // Checked first, so that a directory with other content gets no lock file.
+        // The first check comes before the lock, so that a directory with other content gets no lock file.
         self.takes(id, generation)?;
         let lock = Lock::acquire(&self.to)?;
         self.takes(id, generation)?;
@@ -184,12 +184,12 @@ impl Landing {
         Ok(Ready { place: Some((lock, before)) })
     }
 
-    /// Takes the lock, unless this landing has it.
+    /// Takes the lock, unless this landing already has it.
     fn hold(&mut self) -> Result<(), StateError> {
         if let Some(lock) = &self.lock {
             return lock.verify();
         }
-        // Whoever had the lock may have removed the directory with it.
+        // The last holder of the lock may have removed the directory, and the lock with it.
         for _ in 0..TRIES {
             disk::create_dirs(&self.dir)?;
             let lock = match Lock::acquire(&self.dir) {
@@ -208,7 +208,7 @@ impl Landing {
         Err(StateError::Locked { path: self.dir.clone(), pid: None })
     }
 
-    /// Fails if an identity is here that came by another attempt: it may live nowhere else.
+    /// Fails if another attempt has brought an identity here: it may live nowhere else.
     fn keeps_no_other(&self) -> Result<(), StateError> {
         if disk::exists(&self.dir.join(key::FILE))? && (self.own.is_none() || landed(&self.dir)? != self.own)
         {
@@ -217,12 +217,12 @@ impl Landing {
         Ok(())
     }
 
-    /// Whether everything except the key has landed.
+    /// Whether everything of this attempt except the key has landed.
     pub(super) fn has(&self, attempt: Attempt) -> Result<bool, StateError> {
         Ok(landed(&self.dir)? == Some(attempt))
     }
 
-    /// Writes everything except the key, unless it has landed already; it is durable when this returns.
+    /// Writes everything except the key, unless it has already landed. It is durable when this returns.
     pub(super) fn take_in(&mut self, arriving: &Arriving) -> Result<(), StateError> {
         self.hold()?;
         if self.has(arriving.attempt)? {
@@ -232,7 +232,7 @@ impl Landing {
         self.write(&arriving.content)
     }
 
-    /// The term of what has landed.
+    /// The term of the identity that has landed.
     pub(super) fn term(&self, arriving: &Arriving) -> Result<Term, StateError> {
         let path = self.dir.join(term::FILE);
         if !disk::exists(&path)? {
@@ -244,8 +244,8 @@ impl Landing {
     /// Removes everything that has arrived.
     ///
     /// # Errors
-    /// [`StateError::Exists`]: an identity is there that has arrived by another attempt. [`StateError::Locked`]: another
-    /// process writes there. [`StateError::Io`].
+    /// [`StateError::Exists`]: another attempt has brought an identity there. [`StateError::Locked`]: another process
+    /// writes there. [`StateError::Io`].
     pub fn clear(&mut self) -> Result<(), StateError> {
         (self.attempt, self.files) = (None, BTreeMap::new());
         if !disk::exists(&self.dir)? {
@@ -255,7 +255,7 @@ impl Landing {
         self.keeps_no_other()?;
         self.empty()?;
         let lock = self.lock.take();
-        // Some systems do not remove a file that is open.
+        // Some systems cannot remove a file while it is open.
         let lock = lock.filter(|_| cfg!(unix));
         clear(&self.dir)?;
         drop(lock);
@@ -359,7 +359,7 @@ impl Landing {
         Ok(())
     }
 
-    /// Notes that no process has run the identity here yet. The note moves with it.
+    /// Notes that no process has run the identity here yet. The note moves with the directory.
     pub(super) fn note_arrival(&self) -> Result<(), StateError> {
         disk::replace(&self.dir.join(ARRIVED), b"")
     }
@@ -373,7 +373,7 @@ impl Landing {
         if !disk::exists(&key_path)? {
             key::create(&key_path, secret)?;
         }
-        // Some systems do not move a directory of which a file is open.
+        // Some systems cannot move a directory while a file in it is open.
         let held = |lock: Lock| Some(lock).filter(|_| cfg!(unix));
         let lock = self.lock.take().and_then(held);
         match ready.place {
@@ -510,7 +510,7 @@ fn clear(path: &Path) -> Result<(), StateError> {
     }
 }
 
-/// Fails if a directory has anything but what a process leaves that found no identity there.
+/// Fails if a directory has other content than a lock and sockets. A process leaves these if it finds no identity.
 fn is_unused(path: &Path) -> Result<(), StateError> {
     let entries: Result<Vec<_>, _> = fs::read_dir(path).and_then(Iterator::collect);
     let entries = entries.map_err(StateError::io("read", path))?;
@@ -520,7 +520,7 @@ fn is_unused(path: &Path) -> Result<(), StateError> {
     Err(StateError::Occupied { path: path.into() })
 }
 
-/// The directory `path` without links, if it exists, or what it will be.
+/// The directory `path` without links. It need not exist.
 fn plain(path: &Path) -> PathBuf {
     if let Ok(plain) = fs::canonicalize(path) {
         return plain;
@@ -528,7 +528,7 @@ fn plain(path: &Path) -> PathBuf {
     let Ok(whole) = std::path::absolute(path) else { return path.to_owned() };
     match (whole.parent().map(fs::canonicalize), whole.file_name()) {
         (Some(Ok(parent)), Some(name)) => parent.join(name),
-        // Without a slash at the end.
+        // This removes a slash at the end.
         _ => whole.components().collect(),
     }
 }

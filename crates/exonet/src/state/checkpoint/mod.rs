@@ -9,7 +9,7 @@
 //! new [generation](super::Term), with numbers that no earlier generation can have used. Peers that have met the new
 //! generation do not talk to earlier ones.
 //!
-//! Load and deed travel apart, as `exon move` carries them, or together in one [file](Draft).
+//! `exon move` carries load and deed one after the other. A [file](Draft) has both.
 
 mod ahead;
 mod application;
@@ -109,7 +109,7 @@ impl Arriving {
     /// The application, with the state that it had at the cut.
     ///
     /// # Errors
-    /// [`StateError::Application`]: it does not take that state in.
+    /// [`StateError::Application`]: the application does not take in that state.
     pub fn application<A: Checkpoint>(&self) -> Result<A, StateError> {
         from_state(&self.content.application)
     }
@@ -135,8 +135,8 @@ impl Deed {
 }
 
 impl StateDir {
-    /// Makes a consistent copy of everything that the identity keeps, for the node `to`, together with the state of the
-    /// `application`. The identity lives on here until it is [ceded](Self::cede); nothing may change it before.
+    /// Makes a consistent copy of everything that the identity keeps, and of the state of `application`, for the node
+    /// `to`. The identity lives on here until it is [ceded](Self::cede). The caller must not change it before.
     ///
     /// # Errors
     /// [`StateError::Application`]: the application does not give its state.
@@ -186,7 +186,7 @@ impl StateDir {
         let (id, content) = (content.id, content.encode());
         if content.len() as u64 > LONGEST {
             return Err(checkpoint(
-                "the identity and the application have more than 4 GiB: let the identity settle first",
+                "the identity and the state of the application are longer than 4 GiB: let the identity settle first",
             ));
         }
         let sealed = sealed::seal(&content, to, &SecretKey::from_bytes(fresh()?));

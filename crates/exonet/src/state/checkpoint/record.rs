@@ -1,5 +1,5 @@
-//! The checkpoints that a node has restored from files: for each identity the latest. An older one, or the same one
-//! again, would make a second place that acts as the identity.
+//! The latest checkpoint of each identity that a node has restored from a file. The node restores neither this one
+//! again nor an older one: two places would then act as the identity.
 
 use std::path::{Path, PathBuf};
 
@@ -12,22 +12,22 @@ use crate::state::error::StateError;
 use crate::state::lock::Lock;
 use crate::state::{disk, line};
 
-/// The folder of the records, a file for each identity, in the directory of the node for which they were sealed.
+/// The folder with a record for each identity. It is in the directory of the node that has restored them.
 pub(in crate::state) const DIR: &str = "restored";
-/// The folder of the lock that a process holds while it restores a file.
+/// The folder with the lock that a process holds while it restores a file.
 const LOCK: &str = "restoring";
 const LABEL: &str = "exonet-restored-1";
 /// The bytes of the payload: generation, attempt, hash of the place.
 const PAYLOAD: usize = 8 + 16 + 32;
 
-/// The record of one identity, as long as no other process restores a file for the same node.
+/// The record of one identity. While this exists, no other process restores a file for the same node.
 pub(super) struct Record {
     path: PathBuf,
     id: NodeId,
     _lock: Lock,
 }
 
-/// The restoring of one file at one place.
+/// What a record says: which checkpoint was restored, and where.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) generation: u64,
@@ -44,7 +44,7 @@ impl Entry {
 }
 
 impl Record {
-    /// The record of the identity `id`, kept by the node whose directory is `keeper`.
+    /// Opens the record of the identity `id` in the directory `keeper` of a node.
     pub(super) fn open(keeper: &Path, id: NodeId) -> Result<Self, StateError> {
         let lock = keeper.join(LOCK);
         disk::create_dirs(&lock)?;
@@ -52,7 +52,7 @@ impl Record {
         Ok(Self { path, id, _lock: Lock::acquire(&lock)? })
     }
 
-    /// Fails if this checkpoint must not be restored. `landed`: everything but its key is at the place already.
+    /// Fails if this checkpoint must not be restored. `landed`: everything except its key is already at the place.
     pub(super) fn admits(&self, entry: &Entry, landed: bool) -> Result<(), StateError> {
         match self.read()? {
             Some(last) if last.generation >= entry.generation && !(landed && last == *entry) => {
@@ -80,7 +80,7 @@ impl Record {
         fields().map(Some).ok_or_else(wrong)
     }
 
-    /// Notes that this checkpoint lives from now on; the note is durable when this returns.
+    /// Notes that this checkpoint is restored. The note is durable when this returns.
     pub(super) fn note(&self, entry: &Entry) -> Result<(), StateError> {
         let mut payload = [0; PAYLOAD];
         let fields = entry.generation.to_be_bytes().into_iter().chain(entry.attempt.0).chain(entry.place);

@@ -1,4 +1,4 @@
-//! Restores the file of a checkpoint.
+//! Restores an identity from the file of a checkpoint.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,19 +30,19 @@ pub enum RestoreError {
     Ended,
 }
 
-/// Restores the identity in a file that [`Node::checkpoint`](crate::Node::checkpoint) has written, to the directory
-/// `place`; it is durable when this returns. `keeper` is the directory of the identity for which the file is sealed. A
-/// process may run that one meanwhile.
+/// Restores the identity in a file of [`Node::checkpoint`](crate::Node::checkpoint) to the directory `place`. The
+/// identity is durable there when this returns. The file is sealed for the identity whose directory is `keeper`. A
+/// process may be running that identity.
 ///
-/// `keeper` remembers what was restored: it refuses the same file a second time, and an older one, at any place. If
-/// `naming` is an authority, the identity is claimed there before it lives here. So of two places at which the file is
-/// restored, one lives.
+/// A record in `keeper` says which checkpoint was restored. The same file, or an older one, is refused after that, at
+/// any place. If `naming` is an authority, this function claims the identity there before the identity lives here. So if
+/// the file is restored at two places, the identity lives at one of them.
 ///
 /// # Errors
-/// [`StateError::Arrived`]: an earlier call has restored this file to `place`, where the identity lives; nothing has
-/// changed. Any other [`RestoreError`]: the identity does not live here. Nothing is left behind, except if the name
-/// service does not answer, or if `place` was taken meanwhile: then all but the key waits beside `place`, and the same
-/// call goes on.
+/// [`StateError::Arrived`]: an earlier call has restored this file to `place`, and the identity lives there. Nothing has
+/// changed. Any other [`RestoreError`]: the identity does not live here, and nothing is left behind, with two exceptions.
+/// If the name service did not answer, or if `place` was taken meanwhile, everything except the key stays beside `place`,
+/// and the same call goes on.
 pub async fn restore_file<A: Checkpoint + Send + 'static>(
     file: impl AsRef<Path>,
     keeper: impl AsRef<Path>,
@@ -57,8 +57,8 @@ pub async fn restore_file<A: Checkpoint + Send + 'static>(
     arrival.live().await
 }
 
-/// The steps of [`restore_file`], for a name service that wants the key of the identity: everything but the key is
-/// durable beside the place.
+/// An identity whose data, except the key, is durable beside its place. It has the steps of [`restore_file`] one by one,
+/// for a name service that wants the key of the identity.
 pub struct Arrival<A> {
     id: NodeId,
     term: Term,
@@ -70,7 +70,7 @@ pub struct Arrival<A> {
 }
 
 impl<A: Checkpoint + Send + 'static> Arrival<A> {
-    /// Reads `file`, checks that it may be restored, and writes everything but the key beside `place`.
+    /// Reads `file`, checks that it may be restored, and writes everything except the key beside `place`.
     ///
     /// # Errors
     /// [`RestoreError::State`]: nothing has changed.
@@ -100,7 +100,7 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
         record.admits(&entry, landing.has(arriving.attempt)?)?;
         landing.is_free_for(&arriving)?;
         if let Err(error) = landing.take_in(&arriving) {
-            // The caller has to know why it failed, and not that something is left.
+            // If this fails too, the caller still gets the first error.
             let _ = landing.clear();
             return Err(error);
         }
@@ -113,7 +113,7 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
         self.id
     }
 
-    /// The key of the identity, for a name service that wants its proof.
+    /// The key of the identity, for a name service that wants a proof by it.
     pub fn key(&self) -> SecretKey {
         SecretKey::from_bytes(*self.secret)
     }
@@ -121,7 +121,7 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
     /// Claims at the name service that the identity lives here. A service that is no authority is not asked.
     ///
     /// # Errors
-    /// [`RestoreError::Naming`]: the identity does not live here. [`NamingError::Superseded`]: it lives elsewhere, and
+    /// [`RestoreError::Naming`]: the identity does not live here. With [`NamingError::Superseded`] it lives elsewhere, and
     /// nothing is left here.
     pub async fn claim(self, naming: &dyn Naming) -> Result<Self, RestoreError> {
         if !naming.is_authority() {
@@ -131,7 +131,8 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
             Ok(()) => return Ok(self),
             Err(error) => error,
         };
-        // With any other error this claim may have been granted, to the lineage that has landed: so that stays.
+        // With any other error, the service may have granted the claim. It granted that to the lineage that has landed,
+        // so everything stays.
         if matches!(error, NamingError::Superseded { .. }) {
             let Self { mut landing, .. } = self;
             blocking(move || landing.clear()).await?;
@@ -139,14 +140,14 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
         Err(error.into())
     }
 
-    /// Lets the identity live at its place; it is durable when this returns.
+    /// Lets the identity live at its place. It is durable there when this returns.
     ///
     /// # Errors
     /// [`RestoreError::State`]: it does not live there.
     pub async fn live(self) -> Result<Restored<A>, RestoreError> {
         blocking(move || {
             let Self { id, term, application, record, entry, mut landing, secret } = self;
-            // A checkpoint that was noted lives here or nowhere: all that can fail comes first.
+            // After the note, the checkpoint can be restored at no other place. So the steps that can fail come first.
             let ready = landing.ready(&id, entry.generation)?;
             landing.note_arrival()?;
             record.note(&entry)?;
