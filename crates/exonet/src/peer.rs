@@ -222,8 +222,8 @@ impl Peer {
             }));
             weight
         };
-        self.queue_batch(fill, |lot, hints, batch| {
-            shared.step(|engine, now| engine.send_many(now, self.to.id, hints, lot, batch))
+        self.queue_batch(fill, |engine, now, lot, hints, batch| {
+            engine.send_many(now, self.to.id, hints, lot, batch)
         })
         .await
     }
@@ -238,17 +238,16 @@ impl Peer {
         &self,
         bodies: impl IntoIterator<Item = B>,
     ) -> Result<BatchReceipt, BatchError> {
-        let shared = self.shared();
         let mut bodies = bodies.into_iter();
         let fill = |lot: &mut Vec<B>| {
             lot.extend(bodies.by_ref().take(LOT));
             lot.iter().map(|body| weight(body.as_ref().len())).sum()
         };
-        self.queue_batch(fill, |lot, hints, batch| {
+        self.queue_batch(fill, |engine, now, lot, hints, batch| {
             let mut slices: [&[u8]; LOT] = [&[]; LOT];
             slices.iter_mut().zip(lot.iter()).for_each(|(slice, body)| *slice = body.as_ref());
             let slices = slices.get(..lot.len()).unwrap_or_default();
-            shared.step(|engine, now| engine.send_bodies(now, self.to.id, hints, slices, batch))
+            engine.send_bodies(now, self.to.id, hints, slices, batch)
         })
         .await
     }
@@ -259,14 +258,20 @@ impl Peer {
     async fn queue_batch<T>(
         &self,
         mut fill: impl FnMut(&mut Vec<T>) -> usize,
-        mut queue: impl FnMut(&mut [T], &[SocketAddr], SlotIndex) -> (usize, Result<(), CoreError>),
+        mut queue: impl FnMut(
+            &mut Engine,
+            Now,
+            &mut [T],
+            &[SocketAddr],
+            SlotIndex,
+        ) -> (usize, Result<(), CoreError>),
     ) -> Result<BatchReceipt, BatchError> {
         let shared = self.shared();
         let sent = BatchReceipt::new(Arc::clone(shared));
         if let Err(source) = self.resolve().await {
             return Err(BatchError { sent, source });
         }
-        let (mut lot, mut weight) = (Vec::new(), 0);
+        let (mut lot, mut weight, mut at) = (Vec::new(), 0, None);
         let queued = loop {
             lot.clear();
             weight += fill(&mut lot);
@@ -276,7 +281,12 @@ impl Peer {
             let mut done = 0;
             let attempt = || {
                 let rest = lot.get_mut(done..).unwrap_or_default();
-                let (taken, queued) = queue(rest, &self.hints(), sent.slot());
+                let hints = self.hints();
+                let (taken, queued) = shared.step(|engine, now| {
+                    let queued = queue(engine, now, rest, &hints, sent.slot());
+                    at = engine.accepted_at();
+                    queued
+                });
                 done += taken;
                 queued
             };
@@ -285,7 +295,6 @@ impl Peer {
             }
         };
         take_turns(weight).await;
-        let at = shared.look(Engine::accepted_at);
         let queued = match shared.until_safe(at).await {
             Ok(()) => queued,
             Err(Closed) if !sent.is_empty() => Err(SendError::InDoubt),
