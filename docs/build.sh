@@ -30,7 +30,7 @@ mdbook() {
             MDBOOK=$(type -P mdbook)
         else
             "$own" --version 2>/dev/null | grep -q " v$VERSION\$" ||
-                cargo install --locked --debug mdbook --version "$VERSION" --no-default-features --features search --root target/tools
+                CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --debug mdbook --version "$VERSION" --no-default-features --features search --root target/tools
             MDBOOK=$PWD/$own
         fi
     fi
