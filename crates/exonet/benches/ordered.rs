@@ -1,7 +1,9 @@
 //! What order costs: one message after the other between two nodes in one process, as plain messages, in a stream and in a session, taken
-//! one by one and, where that can be, in batches; and what an idle session takes in memory. Medians of interleaved runs.
+//! one by one and, where that can be, in batches; and what an idle stream and an idle session take in memory. Medians of interleaved runs.
 //!
 //! `cargo bench -p exonet --bench ordered`
+//!
+//! `-- --idle`: the memory, and nothing else.
 //!
 //! `-- --run KIND BYTES COUNT`: one run of `plain`, `plain-batch`, `stream`, `stream-batch` or `session`, and nothing else: for a profiler.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, clippy::print_stdout)]
@@ -20,6 +22,9 @@ const RUNS: usize = 5;
 
 /// Peers that have as many sessions as they may.
 const PEERS: usize = 32;
+
+/// Streams of one peer.
+const STREAMS: usize = 10_000;
 
 /// Messages that are taken together.
 const BATCH: usize = 256;
@@ -113,8 +118,33 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates.get(rates.len() / 2).copied().unwrap_or_default()
 }
 
+/// Bytes that an idle stream takes, both ends together, while both applications have its handle. One message has gone each way.
+async fn idle_stream() -> f64 {
+    let (alice, bob) = (node().await, node().await);
+    let to = alice.peer(bob.peer_addr());
+    let mut kept = Vec::with_capacity(2 * STREAMS + 2);
+    let mut before = 0;
+    for n in 0..=STREAMS {
+        let (mut here, mut back) = to.stream(format!("{n}")).unwrap().split();
+        drop(here.send("x").await.unwrap());
+        let (mut answers, mut there) = bob.accept_stream().await.unwrap().split();
+        there.recv().await.unwrap().unwrap().ack().unwrap();
+        drop(answers.send("x").await.unwrap());
+        back.recv().await.unwrap().unwrap().ack().unwrap();
+        kept.push((here, back));
+        kept.push((answers, there));
+        if n == 0 {
+            // The peers are there already, and a stream beside the ones that are counted.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            before = ALLOCATOR.allocated();
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    (ALLOCATOR.allocated() - before) as f64 / STREAMS as f64
+}
+
 /// Bytes that an idle session takes, both ends together.
-async fn idle() -> f64 {
+async fn idle_session() -> f64 {
     let server = node().await;
     let mut kept = Vec::new();
     let mut clients = Vec::new();
@@ -150,6 +180,13 @@ fn main() {
         println!("{rate:.0} messages a second");
         return;
     }
+    let memory = || {
+        let (stream, session) = (runtime.block_on(idle_stream()), runtime.block_on(idle_session()));
+        println!("an idle stream takes {stream:.0} bytes, an idle session {session:.0}, both ends together");
+    };
+    if options == ["--idle"] {
+        return memory();
+    }
     println!("messages a second, one by one, medians of {RUNS}");
     let names: String = KINDS.iter().map(|(name, _)| format!("{name:>14}")).collect();
     println!("{:>8}{names}   stream and session of plain, batches of batches", "bytes");
@@ -167,6 +204,5 @@ fn main() {
         let (a, b, c) = (of(stream, plain), of(session, plain), of(stream_batch, plain_batch));
         println!("{size:>8}{shown}   {a:.0} %, {b:.0} %, {c:.0} %");
     }
-    let bytes = runtime.block_on(idle());
-    println!("an idle session takes {bytes:.0} bytes, both ends together");
+    memory();
 }
