@@ -42,13 +42,17 @@ enum Way {
     Batches(usize),
     /// One by one by one task, with this many receipts open.
     Window(usize),
+    /// In batches, in a stream.
+    Stream(usize),
 }
 
-const ROWS: [(&str, usize, Way); 6] = [
+const ROWS: [(&str, usize, Way); 8] = [
     ("1 KiB, one by one", 1_024, Way::Window(1_024)),
     ("64 B, one by one", 64, Way::Window(4_096)),
     ("1 KiB, batches of 64", 1_024, Way::Batches(64)),
     ("64 B, batches of 256", 64, Way::Batches(256)),
+    ("1 KiB, stream, 64", 1_024, Way::Stream(64)),
+    ("64 B, stream, 256", 64, Way::Stream(256)),
     ("600 B, 256 tasks", 600, Way::Tasks(256)),
     ("600 B, alone", 600, Way::Tasks(1)),
 ];
@@ -76,6 +80,11 @@ async fn send(peer: Peer, size: usize, way: Way) {
             let bodies = vec![&body[..]; n];
             while peer.send_bodies(&bodies).await.is_ok() {}
         }
+        Way::Stream(n) => {
+            let (mut rows, _) = peer.stream("rows").unwrap().split();
+            let body = bytes::Bytes::from(body);
+            while rows.send_batch(std::iter::repeat_n(body.clone(), n)).await.is_ok() {}
+        }
         Way::Window(n) => {
             let window = Arc::new(Semaphore::new(n));
             loop {
@@ -101,10 +110,18 @@ fn measure(home: &Path, durability: Durability, size: usize, way: Way) -> (f64, 
         let receiver = there.clone();
         let rate = tokio::spawn(async move {
             let messages = receiver.at_most_once();
-            let take = async |span: Duration| {
+            let mut rows = match way {
+                Way::Stream(_) => Some(receiver.accept_stream().await.unwrap().split().1),
+                _ => None,
+            };
+            let mut take = async |span: Duration| {
                 let (begun, before, mut count) = (Instant::now(), worked(), 0);
                 while begun.elapsed() < span {
-                    count += messages.recv_batch(256).await.unwrap().len();
+                    let batch = match &mut rows {
+                        Some(rows) => rows.recv_batch(256).await.unwrap().unwrap(),
+                        None => messages.recv_batch(256).await.unwrap(),
+                    };
+                    count += batch.len();
                 }
                 let each = (worked() - before).as_nanos() as f64 / count as f64;
                 (count as f64 / begun.elapsed().as_secs_f64(), each)

@@ -212,20 +212,7 @@ impl Peer {
         &self,
         messages: impl IntoIterator<Item = M>,
     ) -> Result<BatchReceipt, BatchError> {
-        let shared = self.shared();
-        let mut messages = messages.into_iter().map(Into::into);
-        let fill = |lot: &mut Vec<Outgoing>| {
-            let (now, mut weight) = (shared.clock().mono(), 0);
-            lot.extend(messages.by_ref().take(LOT).map(|message: Message| {
-                weight += message.weight();
-                message.into_outgoing(now)
-            }));
-            weight
-        };
-        self.queue_batch(fill, |engine, now, lot, hints, batch| {
-            engine.send_many(now, self.to.id, hints, lot, batch)
-        })
-        .await
+        self.queue_each(&mut messages.into_iter().map(Into::into), false).await
     }
 
     /// Like [`Self::send_batch`], for messages that have a body and nothing else. This method borrows the bodies, and
@@ -248,6 +235,26 @@ impl Peer {
             slices.iter_mut().zip(lot.iter()).for_each(|(slice, body)| *slice = body.as_ref());
             let slices = slices.get(..lot.len()).unwrap_or_default();
             engine.send_bodies(now, self.to.id, hints, slices, batch)
+        })
+        .await
+    }
+
+    /// Queues messages, all of which are of streams if `in_stream` is set.
+    pub(crate) async fn queue_each(
+        &self,
+        messages: &mut impl Iterator<Item = Message>,
+        in_stream: bool,
+    ) -> Result<BatchReceipt, BatchError> {
+        let fill = |lot: &mut Vec<Outgoing>| {
+            let (now, mut weight) = (self.shared().clock().mono(), 0);
+            lot.extend(messages.take(LOT).map(|message| {
+                weight += message.weight();
+                message.into_outgoing(now)
+            }));
+            weight
+        };
+        self.queue_batch(fill, |engine, now, lot, hints, batch| {
+            engine.send_many(now, self.to.id, hints, lot, in_stream, batch)
         })
         .await
     }

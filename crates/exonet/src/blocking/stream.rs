@@ -8,12 +8,12 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 
 use super::runtime::Runtime;
-use super::{Delivery, Peer, Receipt, Received};
+use super::{BatchReceipt, Delivery, Peer, Receipt, Received};
 use crate::Priority;
 use crate::error::Closed;
 use crate::receive::{AnswerError, Batch};
 use crate::send::message::Message;
-use crate::stream::{self, StreamError, StreamSendError};
+use crate::stream::{self, StreamBatchError, StreamError, StreamSendError};
 
 /// Both directions of a stream: see [`crate::Stream`].
 pub struct Stream {
@@ -82,6 +82,19 @@ impl StreamSender {
     pub fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         let receipt = self.runtime.wait(self.sender.send(message))?;
         Ok(Receipt::new(receipt, &self.runtime))
+    }
+
+    /// Sends several messages in this order, and waits for room in the peer's queue as needed: see
+    /// [`stream::StreamSender::send_batch`].
+    ///
+    /// # Errors
+    /// [`StreamBatchError`]: the error of the first message that was not queued, and the receipt of those before it.
+    pub fn send_batch<M: Into<Message>>(
+        &mut self,
+        messages: impl IntoIterator<Item = M>,
+    ) -> Result<BatchReceipt, StreamBatchError> {
+        let sent = self.runtime.wait(self.sender.send_batch(messages))?;
+        Ok(BatchReceipt::new(sent, &self.runtime))
     }
 
     /// Acknowledges a message and sends another in this stream, in one step: see [`stream::StreamSender::ack_and_send`].

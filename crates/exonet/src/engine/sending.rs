@@ -121,13 +121,15 @@ impl Engine {
         }
     }
 
-    /// Queues messages of a batch while there is room. Returns how many it queued, and Full if some are left.
+    /// Queues messages of a batch while there is room. All are of streams, or none is. Returns how many it queued, and
+    /// Full if some are left.
     pub(crate) fn send_many(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
         messages: &mut [Outgoing],
+        in_stream: bool,
         batch: SlotIndex,
     ) -> (usize, Result<(), CoreError>) {
         let most = self.core.bytes_left(&peer);
@@ -139,8 +141,12 @@ impl Engine {
         let count = messages.len().min(fit.count);
         let queued = self.send_batch(now, peer, count, |core, receipts, room| {
             let mut taken = messages.iter_mut().take(room);
-            let sent =
-                core.send_each(now, peer, hints, &mut taken, |key, n| receipts.add(now.mono, batch, key, n));
+            let queued = |key, n| receipts.add(now.mono, batch, key, n);
+            let sent = if in_stream {
+                core.send_each_in_stream(now, peer, hints, &mut taken, queued)
+            } else {
+                core.send_each(now, peer, hints, &mut taken, queued)
+            };
             (taken.len(), sent)
         });
         fit.then(queued)

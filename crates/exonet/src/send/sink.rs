@@ -67,7 +67,7 @@ impl Peer {
     fn queue_lot(&self, lot: &mut Vec<Outgoing>, slot: SlotIndex) -> Result<(), CoreError> {
         let hints = self.hints();
         let (taken, queued) =
-            self.shared().step(|engine, now| engine.send_many(now, self.id(), &hints, lot, slot));
+            self.shared().step(|engine, now| engine.send_many(now, self.id(), &hints, lot, false, slot));
         // A refused message counts as taken, since the core has asked for it. What is left of the messages is dropped
         // without the lock.
         lot.drain(..taken.min(lot.len()));

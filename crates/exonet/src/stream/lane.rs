@@ -58,7 +58,7 @@ impl Lane {
     }
 
     /// Turns the message into one of this stream.
-    fn named(&self, message: Message) -> Message {
+    pub(super) fn named(&self, message: Message) -> Message {
         message.tag(self.name().clone()).priority(self.priority)
     }
 

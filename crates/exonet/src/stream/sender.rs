@@ -7,12 +7,12 @@ use exonet_proto::node::{Priority, StreamEnd};
 
 use super::Handle;
 use super::lane::Lane;
-use crate::error::{Closed, SendError};
+use crate::error::{BatchError, Closed, SendError};
 use crate::peer::Peer;
 use crate::receive::delivery::Delivery;
 use crate::receive::{AnswerError, NotAnswered};
 use crate::send::message::{Message, take_turns};
-use crate::send::receipt::Receipt;
+use crate::send::receipt::{BatchReceipt, Receipt};
 
 /// Why the node does not accept a message of a stream. It has not queued the message, unless it stopped while it waited for
 /// the disk.
@@ -29,6 +29,17 @@ pub enum StreamSendError {
     /// The message has a tag. In a stream, the tag of each message is the name of the stream.
     #[error("a message of a stream has no tag of its own")]
     Tagged,
+}
+
+/// Why only a part of a batch was queued.
+#[derive(Debug, thiserror::Error)]
+#[error("the batch ended after {} messages: {source}", sent.len())]
+#[non_exhaustive]
+pub struct StreamBatchError {
+    /// The receipt of the messages that were queued.
+    pub sent: BatchReceipt,
+    /// Why the next message was not queued, or [`SendError::InDoubt`]: then all messages of `sent` are in doubt.
+    pub source: StreamSendError,
 }
 
 /// Sends the messages of this end in a stream.
@@ -85,6 +96,58 @@ impl StreamSender {
             return Err(StreamSendError::Ended);
         }
         self.queue(message, StreamEnd::Open).await
+    }
+
+    /// Sends several messages in this order, after all that were sent before them in this stream, with one receipt, and
+    /// waits for room as often as needed. For small messages that are available at once, this is faster than
+    /// [`Self::send`], most of all if the node keeps a journal.
+    ///
+    /// Not cancel-safe, like [`Peer::send_batch`].
+    ///
+    /// ```
+    /// # use exonet::{Allow, Node};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let (mut lines, _) = alice.peer(bob.peer_addr()).stream("lines")?.split();
+    /// let mut sent = lines.send_batch(["one", "two", "three"]).await?;
+    ///
+    /// let (_, mut lines) = bob.accept_stream().await?.split();
+    /// for _ in 0..3 {
+    ///     lines.recv().await?.ok_or("the stream has ended")?.ack()?;
+    /// }
+    /// assert_eq!(sent.outcomes().await.delivered, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The error of the first message that was not queued. The messages before it have been queued, and the error holds
+    /// their receipt.
+    pub async fn send_batch<M: Into<Message>>(
+        &mut self,
+        messages: impl IntoIterator<Item = M>,
+    ) -> Result<BatchReceipt, StreamBatchError> {
+        let peer = &self.handle.peer;
+        if self.ended {
+            let sent = BatchReceipt::new(Arc::clone(peer.shared()));
+            return Err(StreamBatchError { sent, source: StreamSendError::Ended });
+        }
+        let (lane, mut unfit) = (&self.lane, None);
+        let checked = |message: M| match checked(message.into()) {
+            Ok(message) => Some(lane.named(message)),
+            Err(error) => {
+                unfit = Some(error);
+                None
+            }
+        };
+        let sent = peer.queue_each(&mut messages.into_iter().map_while(checked).fuse(), true).await;
+        match (sent, unfit) {
+            (Ok(sent), None) => Ok(sent),
+            (Ok(sent), Some(source)) => Err(StreamBatchError { sent, source }),
+            (Err(BatchError { sent, source }), _) => Err(StreamBatchError { sent, source: source.into() }),
+        }
     }
 
     /// Acknowledges `taken`, and sends a message like [`Self::send`], in one step: see

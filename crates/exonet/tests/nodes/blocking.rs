@@ -177,9 +177,10 @@ fn streams_are_in_order_and_are_bytes() {
     let to_bob = alice.peer(bob.get_ref().peer_addr());
     let listener = bob.stream_listener("log").unwrap();
     let (mut out, mut answers) = to_bob.stream("log").unwrap().split();
-    for n in 0..50 {
+    for n in 0..40 {
         drop(out.send(n.to_string()).unwrap());
     }
+    let batch = out.send_batch((40..50).map(|n: i32| n.to_string())).unwrap();
     let end = out.close().unwrap();
     let (mut reply, mut lines) = listener.accept().unwrap().split();
     let mut count = 0;
@@ -189,6 +190,7 @@ fn streams_are_in_order_and_are_bytes() {
         count += 1;
     }
     assert_eq!((count, end.wait().outcome), (50, Outcome::Delivered));
+    assert_eq!(batch.wait().delivered, 10);
     assert!(answers.recv_timeout(Duration::ZERO).unwrap().is_none());
     drop(reply.send("50").unwrap());
     drop(reply.close().unwrap());

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::{builder, node, within};
+use exonet::error::SendError;
 use exonet::send::Cancel;
 use exonet::stream::{MAX_STREAM_BODY, OpenError, StreamError, StreamReceiver, StreamSendError};
 use exonet::{Confirm, Delivery, Durability, Message, Node, Outcome};
@@ -51,6 +52,72 @@ async fn messages_come_in_order_both_ways_under_one_name() {
         drop(answers.send(Message::new("done").confirm(Confirm::Processed)).await.unwrap());
         assert_eq!(next(&mut back).await.unwrap(), "done");
         assert!(bob.try_recv().is_none(), "none of it is a message beside");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_keeps_its_place_in_the_stream_and_ends_before_a_message_that_does_not_fit() {
+    for durability in [Durability::Memory, Durability::Process, Durability::Sync] {
+        within(async {
+            let homes = [(); 2].map(|()| tempfile::tempdir().unwrap());
+            let (alice, bob) =
+                (stored(homes[0].path(), durability).await, stored(homes[1].path(), durability).await);
+            let (mut out, _) = alice.peer(bob.peer_addr()).stream("rows").unwrap().split();
+            drop(out.send("first").await.unwrap());
+            // More than the node queues at once, of several lengths.
+            let rows = || (0..1_000).map(|n| "x".repeat(n % 3) + &n.to_string());
+            let sent = out.send_batch(rows()).await.unwrap();
+            let some = ["a", "b", "tagged", "c"].map(|text| {
+                let message = Message::new(text);
+                if text == "tagged" { message.tag("t") } else { message }
+            });
+            let error = out.send_batch(some).await.unwrap_err();
+            assert_eq!((error.sent.len(), error.source), (2, StreamSendError::Tagged));
+            let long =
+                out.send_batch([vec![0; 3], vec![0; MAX_STREAM_BODY + 1], vec![0; 3]]).await.unwrap_err();
+            assert_eq!(long.sent.len(), 1);
+            assert!(matches!(long.source, StreamSendError::Send(SendError::TooLarge { .. })), "{long}");
+            assert!(out.send_batch(Vec::<Message>::new()).await.unwrap().is_empty());
+            drop(out.send("last").await.unwrap());
+            drop(out.close().await.unwrap());
+            let late = out.send_batch(["late"]).await.unwrap_err();
+            assert_eq!((late.sent.len(), late.source), (0, StreamSendError::Ended));
+
+            let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+            assert_eq!(next(&mut lines).await.unwrap(), "first");
+            for row in rows() {
+                assert_eq!(next(&mut lines).await, Some(row));
+            }
+            for line in ["a", "b", "\0\0\0", "last"] {
+                assert_eq!(next(&mut lines).await.unwrap(), line);
+            }
+            assert_eq!(next(&mut lines).await, None);
+            assert_eq!(sent.await.delivered, 1_000);
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_batch_goes_on_in_order_after_the_process_of_its_sender() {
+    within(async {
+        let homes = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let mut alice = stored(homes[0].path(), Durability::Process).await;
+        let bob = stored(homes[1].path(), Durability::Process).await;
+        let rows = || (0..600).map(|n| n.to_string());
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("rows").unwrap().split();
+        drop(out.send_batch(rows().take(300)).await.unwrap());
+        drop(out);
+        alice.close(Duration::ZERO).await;
+        drop(alice);
+        alice = stored(homes[0].path(), Durability::Process).await;
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("rows").unwrap().split();
+        drop(out.send_batch(rows().skip(300)).await.unwrap());
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        for row in rows() {
+            assert_eq!(next(&mut lines).await, Some(row));
+        }
     })
     .await;
 }
