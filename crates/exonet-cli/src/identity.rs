@@ -168,12 +168,6 @@ impl Identity {
         StateDir::peek_term(self.path()?).map_err(|e| self.failure("open", &e))
     }
 
-    /// Notes that the identity has just arrived here from a file. So its next run greets its peers.
-    pub(crate) fn note_arrival(&self) -> Result<(), Failure> {
-        let path = self.path()?.join(ARRIVED);
-        std::fs::write(&path, "").map_err(|error| Failure::path("write", &path, &error))
-    }
-
     /// Whether the identity has arrived here from a file, and has not greeted its peers yet.
     pub(crate) fn has_arrived(&self) -> bool {
         self.path().is_ok_and(|path| is_present(path, ARRIVED))
