@@ -282,13 +282,15 @@ fn a_command_that_waits_finds_a_service_that_has_begun_again() {
     here.end().expect(0);
 }
 
-/// Each command that runs a restored identity for the first time tells the peers the new address.
+/// Each command that other nodes reach at its address tells the peers of a restored identity that address.
 #[test]
-fn each_command_greets_the_peers_of_a_restored_identity() {
+fn each_command_that_stays_greets_the_peers_of_a_restored_identity() {
     for command in [
         &["listen", "--as", "calc", "--bind", "127.0.0.1:0"] as &[&str],
         &["up", "--as", "calc", "--bind", "127.0.0.1:0"],
         &["share", ".", "--as", "calc", "--bind", "127.0.0.1:0", "--anyone"],
+        &["proxy", "serve", "--as", "calc", "--bind", "127.0.0.1:0", "--anyone", "--allow-to", "127.0.0.1:1"],
+        &["names", "serve", "--as", "calc", "--bind", "127.0.0.1:0"],
     ] {
         let stage = Stage::new();
         stage.checkpoint("file", &[]).expect(0);

@@ -24,7 +24,7 @@ use crate::state::{Term, disk, key, line, strays, term};
 /// The file that names the attempt whose data has arrived completely, except for the key.
 const ATTEMPT: &str = "attempt";
 const ATTEMPT_LABEL: &str = "exonet-attempt-1";
-/// The file that says that no process has run the identity here yet. `exon` reads it.
+/// The file that says that the peers of the identity do not know yet that it is here. `exon` reads and removes it.
 const ARRIVED: &str = "arrived";
 /// The suffix of the directory of an identity that was ceded at the same place before.
 const FORMER: &str = "former";
@@ -313,7 +313,7 @@ impl Landing {
             self.remove_others(folder, content)?;
         }
         // Writes all files before it forces the first: the file system then forces most of them together.
-        let mut written = Vec::with_capacity(content.files.len() + 2);
+        let mut written = Vec::with_capacity(content.files.len() + 3);
         for (name, file) in &content.files {
             let path = self.dir.join(name);
             let file = put(&path, file).map_err(StateError::io("write", &path))?;
@@ -325,7 +325,7 @@ impl Landing {
         // their names are forced together.
         let (own, term) = (content.fingerprint, Term { generation: content.generation, lineage: fresh()? });
         let (term, clock) = (term::encode(own, term), clock::encode(own, content.clock));
-        for (file, text) in [(term::FILE, &term), (clock::FILE, &clock)] {
+        for (file, text) in [(term::FILE, term.as_slice()), (clock::FILE, clock.as_slice()), (ARRIVED, &[])] {
             let path = self.dir.join(file);
             let file = disk::put_plain(&path, text)?;
             written.push((path, file));
@@ -357,11 +357,6 @@ impl Landing {
             }
         }
         Ok(())
-    }
-
-    /// Notes that no process has run the identity here yet. The note moves with the directory.
-    pub(super) fn note_arrival(&self) -> Result<(), StateError> {
-        disk::replace(&self.dir.join(ARRIVED), b"")
     }
 
     /// Gives the identity its key, and moves it to its directory.
