@@ -1,13 +1,9 @@
 //! The move of an identity from here to a door.
 
-use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use exonet::NodeId;
 use exonet::error::StateError;
 use exonet::state::{self, Ahead, Deed, Draft, Load, StateDir};
 use tokio::sync::{mpsc, watch};
@@ -104,7 +100,9 @@ impl Departing {
                 Road::Door { way, ahead: Box::new(ahead) }
             }
             Goal::File { to, path } => {
-                can_write(identity, *to, path).map_err(stays)?;
+                let id = identity.look()?;
+                let checked = block_in_place(|| Draft::check(path, &id, to));
+                checked.map_err(|error| stays(failed(identity, &error)))?;
                 Road::File(path.clone())
             }
         };
@@ -266,44 +264,6 @@ fn unfinished(identity: &Identity, error: &StateError) -> Failure {
         "the identity was ceded, and no longer lives here. Repeat the command to finish the file; if the file is lost: \
          exon move --take-back",
     )
-}
-
-/// Fails if the file certainly cannot be written. The process that runs the identity has not stopped yet.
-fn can_write(identity: &Identity, to: NodeId, path: &Path) -> Result<(), Failure> {
-    if identity.look()? == to {
-        return Err(failed(identity, &StateError::Target { to }));
-    }
-    if path.symlink_metadata().is_ok() {
-        return Err(Failure::new(format!("{} already exists", path.display())).hint("choose another name"));
-    }
-    // A path that ends with a separator or a dot names a directory.
-    let name = path.file_name().map(OsStr::as_encoded_bytes);
-    let folder = path
-        .parent()
-        .filter(|_| name.is_some_and(|name| path.as_os_str().as_encoded_bytes().ends_with(name)));
-    let Some(folder) = folder else {
-        return Err(Failure::new(format!("{} is not the name of a file", path.display())));
-    };
-    if !folder.is_dir() {
-        return Err(Failure::new(format!("the directory of {} does not exist", path.display())));
-    }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = Path::new(&part);
-    match part.symlink_metadata() {
-        // It may be an unfinished checkpoint, also of another identity. `Draft::write` reads it before it replaces it.
-        Ok(part) if part.is_file() => {}
-        Ok(_) => {
-            let failure = Failure::new(format!("{} is not a regular file", part.display()));
-            return Err(failure.hint("the checkpoint is first written to that name: choose another name"));
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(Failure::path("write", part, &error)),
-    }
-    // The probe has a random name, since another command may be writing to the name of the part.
-    let probe = folder.join(format!(".exon-{:016x}", rand::random::<u64>()));
-    let written = File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
-    written.map_err(|error| Failure::path("write in", folder, &error))
 }
 
 /// For an identity that was already ceded: sends its key to the door again, or adds the key to the file.

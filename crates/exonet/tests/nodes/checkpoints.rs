@@ -239,18 +239,25 @@ async fn what_cannot_be_written_changes_nothing() {
     fs::write(world.path("taken"), "thesis").unwrap();
     world.create("here", 1);
     let own = SecretKey::from_bytes([1; 32]).node_id();
+    fs::create_dir(world.path("folder.part")).unwrap();
     for (to, count, file, why) in [
         (world.target, 7, "taken", "already"),
-        (world.target, 7, "no/such/folder", "cannot write"),
+        (world.target, 7, "no/such/folder", "does not exist"),
+        (world.target, 7, "new/", "is not the name of a file"),
+        (world.target, 7, "new/.", "is not the name of a file"),
+        (world.target, 7, "folder", "is not a regular file"),
         (world.target, u64::MAX, "file", "it counts still"),
         (own, 7, "file", "cannot be ceded"),
     ] {
         let node = world.stored("here").await;
         let error = node.checkpoint(LONG, &to, &Count(count), world.path(file)).await.unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
+        // The node still runs, unless its application does not give its state.
+        let runs = matches!(StateDir::open(world.path("here")), Err(StateError::Locked { .. }));
+        assert!(runs || count == u64::MAX, "{file}: {error}");
         node.freeze(Duration::ZERO).await;
         assert!(state::lives(world.path("here")).unwrap());
-        assert_eq!(world.names(), ["here", "machine", "taken"]);
+        assert_eq!(world.names(), ["folder.part", "here", "machine", "taken"]);
     }
     assert_eq!(fs::read_to_string(world.path("taken")).unwrap(), "thesis");
     let temporary = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
@@ -453,12 +460,12 @@ async fn what_is_under_the_first_name_of_a_file_is_left_alone() {
     assert!(write("thesis").await.contains("not the start of a checkpoint"));
     assert_eq!(fs::read_to_string(world.path("thesis.part")).unwrap(), "a thesis");
     fs::create_dir(world.path("folder.part")).unwrap();
-    assert!(write("folder").await.contains("not the start of a checkpoint"));
+    assert!(write("folder").await.contains("not a regular file"));
     #[cfg(unix)]
     {
         let made = std::process::Command::new("mkfifo").arg(world.path("pipe.part")).status().unwrap();
         assert!(made.success());
-        assert!(write("pipe").await.contains("not the start of a checkpoint"));
+        assert!(write("pipe").await.contains("not a regular file"));
     }
     // The node goes on.
     assert!(matches!(StateDir::open(world.path("here")), Err(StateError::Locked { .. })));

@@ -8,8 +8,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::application::state_of;
-use super::file::is_free;
-use super::{Ceded, Checkpoint};
+use super::{Ceded, Checkpoint, Draft};
 use crate::node::Node;
 use crate::state::StateDir;
 use crate::state::error::StateError;
@@ -28,8 +27,8 @@ impl Node {
     /// after an error.
     ///
     /// # Errors
-    /// [`StateError`]. If the name of the file is not free, the node goes on. After any other error the node has ended.
-    /// Then [`ceded`](crate::state::ceded) tells whether the identity still lives in its directory. If it does
+    /// [`StateError`]. If [`Draft::check`] fails, the node goes on. After any other error the node has ended. Then
+    /// [`ceded`](crate::state::ceded) tells whether the identity still lives in its directory. If it does
     /// not, [`finish_file`](crate::state::finish_file) finishes the file.
     pub async fn checkpoint(
         &self,
@@ -39,12 +38,12 @@ impl Node {
         file: impl AsRef<Path>,
     ) -> Result<Ceded, StateError> {
         let place = self.shared().place.clone().ok_or(StateError::Temporary)?;
-        let (aim, id) = (file.as_ref().to_owned(), self.id());
-        blocking(move || is_free(&aim, &id)).await?;
+        let (to, id, file) = (*to, self.id(), file.as_ref().to_owned());
+        let aim = file.clone();
+        blocking(move || Draft::check(aim, &id, &to)).await?;
         self.freeze(timeout).await;
         let state = state_of(application)?;
         let until = Instant::now() + HOLD;
-        let (to, file) = (*to, file.as_ref().to_owned());
         let dir = loop {
             let place = place.clone();
             match blocking(move || StateDir::open(place)).await {
