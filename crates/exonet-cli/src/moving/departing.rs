@@ -1,14 +1,13 @@
 //! The move of an identity from here to a door.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use exonet::error::StateError;
 use exonet::state::{self, Ahead, Deed, Draft, Load, StateDir};
 use tokio::sync::{mpsc, watch};
 use tokio::task::block_in_place;
-use tokio::time::sleep;
 
 use super::carrying::Way;
 use super::{Goal, Moved, Plan, REBIND_TIME, Step, point};
@@ -19,9 +18,6 @@ use crate::identity::Identity;
 const LITTLE: u64 = 256 << 10;
 /// The maximum number of rounds before the service is frozen, even if it writes faster than its data is carried.
 const ROUNDS: u32 = 8;
-/// The longest time that an unfinished write may hold the directory, and the interval between two checks.
-const HOLD: Duration = Duration::from_millis(200);
-const AGAIN: Duration = Duration::from_millis(1);
 
 /// The watcher of a move.
 #[derive(Clone, Debug)]
@@ -172,20 +168,11 @@ impl Departing {
         Ok(self.moved)
     }
 
-    /// Opens the directory that the node has closed. An unfinished write may hold it a little longer.
-    async fn open(&self) -> Result<StateDir, Failure> {
-        let until = Instant::now() + HOLD;
-        loop {
-            match block_in_place(|| StateDir::open(&self.path)) {
-                Err(StateError::Locked { .. }) if Instant::now() < until => sleep(AGAIN).await,
-                Err(error @ StateError::Locked { .. }) => return Err(self.failed(&error).in_use()),
-                opened => return opened.map_err(|error| self.failed(&error)),
-            }
-        }
-    }
-
     async fn copy_and_cede(&mut self) -> Result<(Deed, Safe), Failure> {
-        let dir = self.open().await?;
+        let dir = StateDir::open_again(&self.path).await.map_err(|error| match error {
+            StateError::Locked { .. } => self.failed(&error).in_use(),
+            _ => self.failed(&error),
+        })?;
         let ahead = match &self.road {
             Road::Door { ahead, .. } => Some(&**ahead),
             Road::File(_) => None,
@@ -201,7 +188,7 @@ impl Departing {
         self.step("copy", Some(self.moved.still_bytes));
         let ceded = self.watcher.is_wanted().and_then(|()| {
             point("copied");
-            self.cede(dir, &load)
+            block_in_place(|| dir.cede(&load)).map_err(|error| self.failed(&error))
         });
         match ceded {
             Ok(deed) => {
@@ -232,13 +219,6 @@ impl Departing {
                 draft.map(Safe::InFile).map_err(|error| self.failed(&error))
             }
         }
-    }
-
-    fn cede(&self, dir: StateDir, load: &Load) -> Result<Deed, Failure> {
-        block_in_place(|| dir.cede(load)).or_else(|error| {
-            // The state on the disk tells whether the identity was ceded in spite of the error.
-            block_in_place(|| state::deed(&self.path)).map_err(|_| self.failed(&error))
-        })
     }
 
     /// Reports a step, whose duration is the time since the last step.

@@ -311,8 +311,8 @@ impl StateDir {
     ) -> Result<Ceded, StateError> {
         let load = self.checkpoint(to, application)?;
         let draft = Draft::write(file, &load)?;
-        let (place, attempt, generation) = (self.path.clone(), load.attempt, self.term.generation + 1);
-        match self.cede(&load).or_else(|error| deed(&place).map_err(|_| error)) {
+        let (attempt, generation) = (load.attempt, self.term.generation + 1);
+        match self.cede(&load) {
             Ok(deed) => draft.finish(&deed)?,
             Err(error) => {
                 draft.discard();

@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::state::StateDir;
 use crate::state::error::StateError;
 
-/// How long a checkpoint waits for an unfinished write to release the directory, and the interval between two checks.
+/// How long an unfinished write may hold a directory that a node has closed, and the interval between two attempts.
 const HOLD: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(1);
 
@@ -43,15 +43,26 @@ impl Node {
         blocking(move || Draft::check(aim, &id, &to)).await?;
         self.freeze(timeout).await;
         let state = state_of(application)?;
-        let until = Instant::now() + HOLD;
-        let dir = loop {
-            let place = place.clone();
-            match blocking(move || StateDir::open(place)).await {
-                Err(StateError::Locked { .. }) if Instant::now() < until => sleep(AGAIN).await,
-                opened => break opened?,
-            }
-        };
+        let dir = StateDir::open_again(place).await?;
         blocking(move || dir.checkpoint_file(&to, &state, file)).await
+    }
+}
+
+impl StateDir {
+    /// Opens the directory `path`, which a node of this process has just closed. An unfinished write may hold it a little
+    /// longer, and this method waits until it is released.
+    ///
+    /// # Errors
+    /// The errors of [`Self::open`]. [`StateError::Locked`]: the directory was not released.
+    pub async fn open_again(path: impl AsRef<Path>) -> Result<Self, StateError> {
+        let until = Instant::now() + HOLD;
+        loop {
+            let path = path.as_ref().to_owned();
+            match blocking(move || Self::open(path)).await {
+                Err(StateError::Locked { .. }) if Instant::now() < until => sleep(AGAIN).await,
+                opened => return opened,
+            }
+        }
     }
 }
 

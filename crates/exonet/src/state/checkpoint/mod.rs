@@ -217,17 +217,26 @@ impl StateDir {
     /// The caller must know that the load is safe where it will be restored.
     ///
     /// # Errors
-    /// [`StateError::Io`]: the identity may be ceded or not; [`ceded`] tells.
+    /// [`StateError::Io`]: the identity was not ceded, or the disk does not say whether it was; [`ceded`] tells.
     pub fn cede(self, load: &Load) -> Result<Deed, StateError> {
+        let Load { attempt, to, .. } = *load;
+        let mark = Ceded { attempt, to, generation: self.term.generation + 1 };
+        self.mark(&mark).or_else(|error| match ceded(&self.path) {
+            // The step that failed came after the one that ceded the identity.
+            Ok(Some(found)) if found == mark => Ok(()),
+            _ => Err(error),
+        })?;
+        deed_of(&self.secret, &mark)
+    }
+
+    /// Writes the record that the identity was ceded; it is durable when this returns.
+    fn mark(&self, ceded: &Ceded) -> Result<(), StateError> {
         self.lock.verify()?;
-        let Load { attempt, to, .. } = load;
-        let generation = self.term.generation + 1;
         let mut payload = [0; MARK_PAYLOAD];
-        let fields = key::fingerprint(&self.secret).into_iter().chain(attempt.0).chain(to.0);
-        let fields = fields.chain(generation.to_be_bytes());
+        let fields = key::fingerprint(&self.secret).into_iter().chain(ceded.attempt.0).chain(ceded.to.0);
+        let fields = fields.chain(ceded.generation.to_be_bytes());
         payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
-        disk::replace(&self.path.join(MARK), &line::encode(MARK_LABEL, &payload))?;
-        deed_of(&self.secret, &Ceded { attempt: *attempt, to: *to, generation })
+        disk::replace(&self.path.join(MARK), &line::encode(MARK_LABEL, &payload))
     }
 }
 
