@@ -372,6 +372,23 @@ fn is_private(machine: &Path) {
     assert_eq!(fs::read_dir(machine.join("restored")).unwrap().count(), 1);
 }
 
+/// A record that cannot be read says nothing about the checkpoint, so the file is refused.
+#[tokio::test]
+async fn a_damaged_record_refuses_every_file() {
+    let world = World::new();
+    world.create("here", 1);
+    world.leave(world.stored("here").await, "file").await;
+    let records = world.path("machine").join("restored");
+    let record = records.join(SecretKey::from_bytes([1; 32]).node_id().to_string());
+    fs::create_dir(&records).unwrap();
+    fs::write(&record, "exonet-restored-1 ").unwrap();
+    world.refused("file", "there", "certainly never restored, remove this file").await;
+    fs::write(&record, "exonet-restored-2 ").unwrap();
+    world.refused("file", "there", "another version").await;
+    fs::remove_file(&record).unwrap();
+    world.restore::<Count>("file", "there", None).await.unwrap();
+}
+
 #[tokio::test]
 async fn an_identity_beside_the_place_is_left_alone() {
     let world = World::new();

@@ -250,11 +250,7 @@ pub fn ceded(path: impl AsRef<Path>) -> Result<Option<Ceded>, StateError> {
         return Ok(None);
     }
     let corrupt = |what| StateError::CorruptTerm { path: mark.clone(), what };
-    let text = disk::read(&mark, |_| Ok(()))?;
-    let payload = line::decode::<MARK_PAYLOAD>(MARK_LABEL, &text).map_err(|error| match error {
-        line::LineError::Version => StateError::Version { path: mark.clone() },
-        line::LineError::Malformed(what) => corrupt(what),
-    })?;
+    let payload = line::read::<MARK_PAYLOAD>(&mark, MARK_LABEL, corrupt)?;
     let mut rest = Take(payload.get(4..).unwrap_or_default());
     let read = || -> Option<Ceded> {
         Some(Ceded { attempt: Attempt(rest.array()?), to: NodeId(rest.array()?), generation: rest.number()? })
