@@ -62,8 +62,7 @@ use zeroize::Zeroizing;
 
 pub use checkpoint::{
     Ahead, ApplicationError, Arrival, Arriving, Attempt, Ceded, Checkpoint, Deed, Draft, Landing, Load,
-    RestoreError, Restored, ceded, check_deed, deed, finish_file, lives, open_load, restore, restore_file,
-    take_back,
+    RestoreError, Restored, ceded, deed, finish_file, lives, open_load, restore, restore_file, take_back,
 };
 pub use clock::ClockRecord;
 pub use error::StateError;

@@ -427,7 +427,8 @@ async fn one_process_at_a_time_restores_to_a_place() {
     let dir = StateDir::create(world.path("one"), &[1; 32]).unwrap();
     let load = dir.checkpoint(&world.target, &()).unwrap();
     let mut landing = Landing::beside(world.path("there"));
-    landing.land(load.as_bytes(), &SecretKey::from_bytes([42; 32])).unwrap();
+    let arriving = state::open_load(load.as_bytes(), &SecretKey::from_bytes([42; 32])).unwrap();
+    landing.land(&arriving).unwrap();
     world.refused("file", "there", "there.arriving is in use").await;
     // The other process ends before it has a key, so its files can be replaced.
     drop(landing);

@@ -13,9 +13,7 @@ use zeroize::Zeroizing;
 
 use super::ahead::Piece;
 use super::content::{Carried, Content, Kept, Take};
-use super::{
-    Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, lives, open_load,
-};
+use super::{Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, lives};
 use crate::state::clock;
 use crate::state::error::StateError;
 use crate::state::lock::{self, Lock};
@@ -116,18 +114,15 @@ impl Landing {
         Ok(())
     }
 
-    /// Puts together what is in `load` and what was sent ahead of it: the whole identity except its key. It is
-    /// durable when this returns.
+    /// Puts together what is in a load and what was sent ahead of it: the whole identity except its key. It is durable
+    /// when this returns.
     ///
     /// # Errors
-    /// [`StateError::Checkpoint`]: the load is for another node than that of `reader`, or is damaged, or something
-    /// that was sent ahead of it is missing. [`StateError::Exists`]: an identity already lives here.
-    /// [`StateError::Io`].
-    pub fn land(&mut self, load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError> {
-        let arriving = open_load(load, reader)?;
-        self.is_free_for(&arriving)?;
-        self.take_in(&arriving)?;
-        Ok(arriving)
+    /// [`StateError::Checkpoint`]: something that was sent ahead of the load is missing. [`StateError::Exists`]: an
+    /// identity already lives here. [`StateError::Io`].
+    pub fn land(&mut self, arriving: &Arriving) -> Result<(), StateError> {
+        self.is_free_for(arriving)?;
+        self.take_in(arriving)
     }
 
     /// Like [`super::restore`], for a load that may already have [landed](Self::land).
@@ -137,15 +132,13 @@ impl Landing {
     pub fn restore<A: Checkpoint>(
         &mut self,
         reader: &SecretKey,
-        load: &[u8],
+        arriving: &Arriving,
         deed: &[u8],
     ) -> Result<Restored<A>, StateError> {
-        let arriving = open_load(load, reader)?;
-        let secret = open_deed(deed, reader, &arriving)?;
+        let secret = open_deed(deed, reader, arriving)?;
         let application = arriving.application()?;
-        self.is_free_for(&arriving)?;
-        self.take_in(&arriving)?;
-        let term = self.term(&arriving)?;
+        self.land(arriving)?;
+        let term = self.term(arriving)?;
         let ready = self.ready(&arriving.id, arriving.generation)?;
         self.live(&secret, ready)?;
         Ok(Restored { id: arriving.id, term, application })
@@ -419,14 +412,6 @@ fn is_free_for(path: &Path, id: &NodeId, generation: u64) -> Result<(), StateErr
         Some(left) if left < generation && id_in(path)? == *id => Ok(()),
         _ => Err(StateError::Exists { path: path.into() }),
     }
-}
-
-/// Checks that `deed` belongs to `load`, and that both are for the node of `reader`.
-///
-/// # Errors
-/// [`StateError::Checkpoint`]: they are not.
-pub fn check_deed(load: &[u8], deed: &[u8], reader: &SecretKey) -> Result<(), StateError> {
-    open_deed(deed, reader, &open_load(load, reader)?).map(drop)
 }
 
 pub(super) fn open_deed(

@@ -33,11 +33,12 @@ use super::error::StateError;
 use super::{SecretKey, StateDir, Term, disk, journal, key, line, pins, superseded, term};
 use application::{from_state, state_of};
 use content::{Content, Take};
+use landing::open_deed;
 
 pub use ahead::Ahead;
 pub use application::{ApplicationError, Checkpoint};
 pub use file::{Draft, finish_file};
-pub use landing::{Landing, check_deed};
+pub use landing::Landing;
 pub use restoring::{Arrival, RestoreError, restore_file};
 
 /// The first bytes of the content of a deed.
@@ -112,6 +113,14 @@ impl Arriving {
     /// [`StateError::Application`]: the application does not take in that state.
     pub fn application<A: Checkpoint>(&self) -> Result<A, StateError> {
         from_state(&self.content.application)
+    }
+
+    /// Checks that `deed` belongs to the load, and that it is for the node of `reader`.
+    ///
+    /// # Errors
+    /// [`StateError::Checkpoint`]: it is not.
+    pub fn check_deed(&self, deed: &[u8], reader: &SecretKey) -> Result<(), StateError> {
+        open_deed(deed, reader, self).map(drop)
     }
 }
 
@@ -340,7 +349,7 @@ pub fn restore<A: Checkpoint>(
     load: &[u8],
     deed: &[u8],
 ) -> Result<Restored<A>, StateError> {
-    Landing::beside(path).restore(reader, load, deed)
+    Landing::beside(path).restore(reader, &open_load(load, reader)?, deed)
 }
 
 fn deed_of(secret: &[u8; 32], ceded: &Ceded) -> Result<Deed, StateError> {
