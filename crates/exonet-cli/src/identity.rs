@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 use crate::peers;
 
-/// A file in the directory of an identity that has arrived here and that no process has run since.
+/// A file in the directory of an identity that has arrived here, and whose peers no command has told so.
 const ARRIVED: &str = "arrived";
 
 /// The identity of a node.
@@ -168,18 +168,12 @@ impl Identity {
         StateDir::peek_term(self.path()?).map_err(|e| self.failure("open", &e))
     }
 
-    /// Notes that the identity has just arrived here from a file. So its next run greets its peers.
-    pub(crate) fn note_arrival(&self) -> Result<(), Failure> {
-        let path = self.path()?.join(ARRIVED);
-        std::fs::write(&path, "").map_err(|error| Failure::path("write", &path, &error))
-    }
-
-    /// Whether the identity has arrived here from a file, and has not greeted its peers yet.
+    /// Whether the identity has arrived here, and no command has greeted its peers yet.
     pub(crate) fn has_arrived(&self) -> bool {
         self.path().is_ok_and(|path| is_present(path, ARRIVED))
     }
 
-    /// Removes the note of the arrival: a process now runs the identity, and greets its peers.
+    /// Removes the note of the arrival: a command has greeted the peers, and others reach the identity.
     pub(crate) fn forget_arrival(&self) {
         if let Ok(path) = self.path() {
             // If this fails, the next run greets the peers once more.

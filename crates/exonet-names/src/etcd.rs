@@ -7,9 +7,9 @@
 //! | `exonet/term/ID` | `{"generation": n, "lineage": [8 bytes]}` |
 //!
 //! A node changes a key only if no other node has changed it since it read the key: a transaction compares the revision of
-//! the key and the revision of the term of the identity. When the lease of a node ends, etcd forgets the addresses of the
-//! node. The other keys have no lease. So neither a lease nor a clock decides which node has a name, or where an identity
-//! lives.
+//! the key. A transaction that binds a name or renews its addresses also compares the revision of the term of the identity.
+//! When the lease of a node ends, etcd forgets the addresses of the node. The other keys have no lease. So neither a lease
+//! nor a clock decides which node has a name, or where an identity lives.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -175,6 +175,16 @@ impl EtcdNames {
         self.read(&term_key(id)).await
     }
 
+    /// Returns the key of the identity's term and its revision, for [`Self::swap`]. Fails if a later generation than
+    /// that of `record` has claimed the identity.
+    fn fence(record: &Record, term: Option<&Stored<TermValue>>) -> Result<(String, u64), NamingError> {
+        let (claimed, revision) = term.map_or((0, 0), |term| (term.value.generation, term.revision));
+        if claimed > record.generation {
+            return Err(NamingError::Superseded { generation: claimed });
+        }
+        Ok((term_key(&record.peer.id), revision))
+    }
+
     async fn look_up_now(&self, name: &Name) -> Result<Option<Found>, NamingError> {
         let ranges = [name_key(name), addr_key(name)].map(|key| json!({ "key": STANDARD.encode(key) }));
         let [names, addresses] = self.read_together(ranges).await?;
@@ -184,10 +194,8 @@ impl EtcdNames {
 
     async fn bind_now(&self, name: &Name, record: &Record, expect: Expect) -> Result<Version, NamingError> {
         let term = self.term(&record.peer.id).await?;
-        let claimed = term.as_ref().map_or(0, |term| term.value.generation);
-        if claimed > record.generation {
-            return Err(NamingError::Superseded { generation: claimed });
-        }
+        // Another place may claim the identity meanwhile, so the transaction also compares the term.
+        let fence = Self::fence(record, term.as_ref())?;
         if let Some(found) = self.look_up_now(name).await? {
             if found.record.peer.id != record.peer.id {
                 return Err(NamingError::Taken { name: name.clone(), owner: found.record.peer.id });
@@ -200,15 +208,13 @@ impl EtcdNames {
             Expect::Unbound => 0,
             Expect::Version(version) => revision_of(version),
         };
-        // Another place may claim the identity meanwhile, so the transaction also compares the term.
-        let term = (term_key(&record.peer.id), term.map_or(0, |term| term.revision));
         let owner = PeerAddr::from(record.peer.id);
         let has_addresses = record.peer.hints().next().is_some();
         let changes = vec![
             put(&name_key(name), &NameValue::new(&owner, record.generation), None)?,
             put(&addr_key(name), &NameValue::new(&record.peer, record.generation), None)?,
         ];
-        let bound = self.swap(&[(name_key(name), revision), term], changes).await?;
+        let bound = self.swap(&[(name_key(name), revision), fence], changes).await?;
         let revision = bound.ok_or_else(|| NamingError::Changed(name.clone()))?;
         // The new addresses have no lease yet.
         self.leases().remove(name);
@@ -225,12 +231,19 @@ impl EtcdNames {
 
     async fn renew_now(&self, name: &Name, record: &Record, version: Version) -> Result<(), NamingError> {
         let revision = revision_of(version);
+        let ranges = [name_key(name), term_key(&record.peer.id)];
+        let [names, terms] =
+            self.read_together(ranges.map(|key| json!({ "key": STANDARD.encode(key) }))).await?;
+        let now = stored::<NameValue>(names.first())?.map_or(0, |now| now.revision);
+        let fence = Self::fence(record, stored(terms.first())?.as_ref());
+        if now != revision || fence.is_err() {
+            self.forget_lease(name, revision);
+        }
+        let fence = fence?;
+        if now != revision {
+            return Err(NamingError::Changed(name.clone()));
+        }
         if let Some(lease) = self.lease_of(name, revision) {
-            let record = self.read::<NameValue>(&name_key(name)).await?;
-            if record.is_none_or(|record| record.revision != revision) {
-                self.forget_lease(name, revision);
-                return Err(NamingError::Changed(name.clone()));
-            }
             let answer = self.ask("lease/keepalive", json!({ "ID": lease })).await?;
             let left = answer.pointer("/result/TTL").and_then(Value::as_str).unwrap_or_default();
             if left.parse::<u64>().is_ok_and(|left| left > 0) {
@@ -242,7 +255,7 @@ impl EtcdNames {
         let number =
             granted.get("ID").and_then(Value::as_str).ok_or_else(|| damaged(&"a lease without a number"))?;
         let change = put(&addr_key(name), &NameValue::new(&record.peer, record.generation), Some(number))?;
-        let renewed = self.swap(&[(name_key(name), revision)], vec![change]).await?;
+        let renewed = self.swap(&[(name_key(name), revision), fence], vec![change]).await?;
         if renewed.is_none() {
             self.forget_lease(name, revision);
             // If this fails, the lease ends by itself.

@@ -186,7 +186,7 @@ async fn the_address_of_a_node_that_is_gone_is_forgotten_and_nothing_else() {
     // The former place cannot bring its address back.
     looks.bind(&chat, &record(id, 5, 1), Expect::Version(live.version)).await.unwrap();
     let late = names.renew(&chat, &record(id, 4, 0), live.version).await;
-    assert_eq!(late, Err(NamingError::Changed(chat.clone())));
+    assert_eq!(late, Err(NamingError::Superseded { generation: 1 }));
     assert_eq!(looks.look_up(&chat).await.unwrap().unwrap().record, record(id, 5, 1));
 }
 
@@ -229,6 +229,30 @@ async fn a_record_that_was_replaced_is_not_renewed() {
     assert_eq!(names.renew(&chat, &record(id, 2, 0), second).await, changed);
     elsewhere.renew(&chat, &record(id, 3, 0), third).await.unwrap();
     assert_eq!(names.look_up(&chat).await.unwrap().unwrap().record, record(id, 3, 0));
+}
+
+/// Another place claims an identity, and has not bound its name yet. The former place cannot renew the address.
+#[tokio::test]
+async fn the_former_place_renews_no_address_once_another_place_has_claimed_the_identity() {
+    let Some(etcd) = Etcd::start().await else { return };
+    let elsewhere = etcd.names();
+    let superseded = Err(NamingError::Superseded { generation: 1 });
+    // One identity has a lease already. The other one would get its first.
+    let (with, without) = (key(1).node_id(), key(2).node_id());
+    for (id, has_lease) in [(with, true), (without, false)] {
+        let (names, chat) = (etcd.names(), name(&format!("chat{}", u8::from(has_lease))));
+        let version = names.bind(&chat, &record(id, 1, 0), Expect::Unbound).await.unwrap();
+        if has_lease {
+            names.renew(&chat, &record(id, 1, 0), version).await.unwrap();
+        }
+        elsewhere.claim(&id, term(1, 7)).await.unwrap();
+        assert_eq!(names.renew(&chat, &record(id, 1, 0), version).await, superseded);
+        // The place that has the identity now binds the name and renews its address.
+        let rebound = elsewhere.bind(&chat, &record(id, 2, 1), Expect::Version(version)).await.unwrap();
+        elsewhere.renew(&chat, &record(id, 2, 1), rebound).await.unwrap();
+        assert_eq!(names.renew(&chat, &record(id, 1, 0), version).await, superseded);
+        assert_eq!(elsewhere.look_up(&chat).await.unwrap().unwrap().record, record(id, 2, 1));
+    }
 }
 
 /// If a record is replaced before its first renewal, the node binds the name again.

@@ -85,7 +85,6 @@ pub(super) async fn restore(settings: &Settings, args: &RestoreArgs) -> Result<E
         None => arrival,
     };
     let restored = arrival.live().await.map_err(|error| failed(&error))?;
-    name.note_arrival()?;
     let generation = restored.term.generation;
     settings.note(format!(
         "{} now lives here, as generation {generation}; start it as before, with{}",

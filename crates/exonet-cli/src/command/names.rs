@@ -10,6 +10,7 @@ use exonet_names::NameServer;
 use serde::Serialize;
 
 use super::announce::{announce, be_somebody, reachable};
+use super::standing::{Begin, answers};
 use super::stop::stop;
 use crate::args::{NamesArgs, NamesCommand, NamesServeArgs};
 use crate::exit::Exit;
@@ -235,6 +236,8 @@ async fn serve(settings: &Settings, args: &NamesServeArgs) -> Result<Exit, Failu
     let key = settings.identity.key()?;
     let server = NameServer::start(&node, key, &file).await;
     let server = server.map_err(|error| Failure::new("cannot serve names").because(&error))?;
+    Begin::First.greet(settings, &node);
+    answers(settings, None);
     let serves =
         format!("has {} in {}", crate::units::counted(server.names().len() as u64, "name"), file.display());
     announce(settings, &node, &args.allow, "look names up", serves)?;

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, mpsc};
 
 use super::announce::{announce, be_somebody};
-use super::standing::Begin;
+use super::standing::{Begin, answers};
 use super::stop::requests;
 use crate::args::ShareArgs;
 use crate::control::{Control, Role};
@@ -20,7 +20,6 @@ use crate::copy::Hex32;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::moving::Arrival;
 use crate::node;
 use crate::settings::Settings;
 use crate::share::{
@@ -122,10 +121,8 @@ pub(super) async fn run(settings: &Settings, args: ShareArgs) -> Result<Exit, Fa
     let rate = args.rate.map(|rate| Rate { bytes: rate.0, free: Mutex::new(Instant::now()) });
     let desk = Arc::new(Desk { shelf, tell, rate, pieces: AtomicU64::new(0), bytes: AtomicU64::new(0) });
     let servings = serve(&node, &desk)?;
-    let arrival = Arrival::default();
-    let begin = Begin::after(settings, &arrival);
-    begin.greet(&node);
-    begin.answers(settings, &arrival);
+    Begin::First.greet(settings, &node);
+    answers(settings, None);
     announce(settings, &node, &args.allow, "get", format!("shares {}", args.directory.display()))?;
 
     let (started, mut files) = (Instant::now(), 0);

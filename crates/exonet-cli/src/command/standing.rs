@@ -16,29 +16,14 @@ use crate::settings::Settings;
 pub(super) enum Begin {
     /// The command has just been started.
     First,
-    /// The identity has moved here, and its peers do not know that yet.
-    Arrived,
     /// The identity did not move after all, and continues at its old address.
     Again(SocketAddr),
 }
 
 impl Begin {
-    /// The circumstances after `arrival`, or after an arrival from a file.
-    pub(super) fn after(settings: &Settings, arrival: &Arrival) -> Self {
-        if arrival.is_new || settings.identity.has_arrived() { Self::Arrived } else { Self::First }
-    }
-
-    /// Notes that the node answers, and that its names are bound.
-    pub(super) fn answers(self, settings: &Settings, arrival: &Arrival) {
-        arrival.answers();
-        if self == Self::Arrived {
-            settings.identity.forget_arrival();
-        }
-    }
-
     /// Tells the peers of `node` its address, if they cannot know it.
-    pub(super) fn greet(self, node: &Node) {
-        if self != Self::First {
+    pub(super) fn greet(self, settings: &Settings, node: &Node) {
+        if self != Self::First || settings.identity.has_arrived() {
             node.greet();
             point("greeted");
         }
@@ -48,8 +33,16 @@ impl Begin {
     pub(super) fn bind(self) -> Option<String> {
         match self {
             Self::Again(at) => Some(at.to_string()),
-            Self::First | Self::Arrived => None,
+            Self::First => None,
         }
+    }
+}
+
+/// Notes that the node has greeted its peers and answers, and that its names are bound.
+pub(super) fn answers(settings: &Settings, arrival: Option<&Arrival>) {
+    settings.identity.forget_arrival();
+    if let Some(arrival) = arrival {
+        arrival.answers();
     }
 }
 

@@ -1,18 +1,13 @@
 //! The move of an identity from here to a door.
 
-use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Instant;
 
 use bytes::Bytes;
-use exonet::NodeId;
 use exonet::error::StateError;
 use exonet::state::{self, Ahead, Deed, Draft, Load, StateDir};
 use tokio::sync::{mpsc, watch};
 use tokio::task::block_in_place;
-use tokio::time::sleep;
 
 use super::carrying::Way;
 use super::{Goal, Moved, Plan, REBIND_TIME, Step, point};
@@ -23,9 +18,6 @@ use crate::identity::Identity;
 const LITTLE: u64 = 256 << 10;
 /// The maximum number of rounds before the service is frozen, even if it writes faster than its data is carried.
 const ROUNDS: u32 = 8;
-/// The longest time that an unfinished write may hold the directory, and the interval between two checks.
-const HOLD: Duration = Duration::from_millis(200);
-const AGAIN: Duration = Duration::from_millis(1);
 
 /// The watcher of a move.
 #[derive(Clone, Debug)]
@@ -104,7 +96,9 @@ impl Departing {
                 Road::Door { way, ahead: Box::new(ahead) }
             }
             Goal::File { to, path } => {
-                can_write(identity, *to, path).map_err(stays)?;
+                let id = identity.look()?;
+                let checked = block_in_place(|| Draft::check(path, &id, to));
+                checked.map_err(|error| stays(failed(identity, &error)))?;
                 Road::File(path.clone())
             }
         };
@@ -174,20 +168,11 @@ impl Departing {
         Ok(self.moved)
     }
 
-    /// Opens the directory that the node has closed. An unfinished write may hold it a little longer.
-    async fn open(&self) -> Result<StateDir, Failure> {
-        let until = Instant::now() + HOLD;
-        loop {
-            match block_in_place(|| StateDir::open(&self.path)) {
-                Err(StateError::Locked { .. }) if Instant::now() < until => sleep(AGAIN).await,
-                Err(error @ StateError::Locked { .. }) => return Err(self.failed(&error).in_use()),
-                opened => return opened.map_err(|error| self.failed(&error)),
-            }
-        }
-    }
-
     async fn copy_and_cede(&mut self) -> Result<(Deed, Safe), Failure> {
-        let dir = self.open().await?;
+        let dir = StateDir::open_again(&self.path).await.map_err(|error| match error {
+            StateError::Locked { .. } => self.failed(&error).in_use(),
+            _ => self.failed(&error),
+        })?;
         let ahead = match &self.road {
             Road::Door { ahead, .. } => Some(&**ahead),
             Road::File(_) => None,
@@ -203,7 +188,7 @@ impl Departing {
         self.step("copy", Some(self.moved.still_bytes));
         let ceded = self.watcher.is_wanted().and_then(|()| {
             point("copied");
-            self.cede(dir, &load)
+            block_in_place(|| dir.cede(&load)).map_err(|error| self.failed(&error))
         });
         match ceded {
             Ok(deed) => {
@@ -236,13 +221,6 @@ impl Departing {
         }
     }
 
-    fn cede(&self, dir: StateDir, load: &Load) -> Result<Deed, Failure> {
-        block_in_place(|| dir.cede(load)).or_else(|error| {
-            // The state on the disk tells whether the identity was ceded in spite of the error.
-            block_in_place(|| state::deed(&self.path)).map_err(|_| self.failed(&error))
-        })
-    }
-
     /// Reports a step, whose duration is the time since the last step.
     fn step(&mut self, step: &str, bytes: Option<u64>) {
         let now = Instant::now();
@@ -266,44 +244,6 @@ fn unfinished(identity: &Identity, error: &StateError) -> Failure {
         "the identity was ceded, and no longer lives here. Repeat the command to finish the file; if the file is lost: \
          exon move --take-back",
     )
-}
-
-/// Fails if the file certainly cannot be written. The process that runs the identity has not stopped yet.
-fn can_write(identity: &Identity, to: NodeId, path: &Path) -> Result<(), Failure> {
-    if identity.look()? == to {
-        return Err(failed(identity, &StateError::Target { to }));
-    }
-    if path.symlink_metadata().is_ok() {
-        return Err(Failure::new(format!("{} already exists", path.display())).hint("choose another name"));
-    }
-    // A path that ends with a separator or a dot names a directory.
-    let name = path.file_name().map(OsStr::as_encoded_bytes);
-    let folder = path
-        .parent()
-        .filter(|_| name.is_some_and(|name| path.as_os_str().as_encoded_bytes().ends_with(name)));
-    let Some(folder) = folder else {
-        return Err(Failure::new(format!("{} is not the name of a file", path.display())));
-    };
-    if !folder.is_dir() {
-        return Err(Failure::new(format!("the directory of {} does not exist", path.display())));
-    }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = Path::new(&part);
-    match part.symlink_metadata() {
-        // It may be an unfinished checkpoint, also of another identity. `Draft::write` reads it before it replaces it.
-        Ok(part) if part.is_file() => {}
-        Ok(_) => {
-            let failure = Failure::new(format!("{} is not a regular file", part.display()));
-            return Err(failure.hint("the checkpoint is first written to that name: choose another name"));
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(Failure::path("write", part, &error)),
-    }
-    // The probe has a random name, since another command may be writing to the name of the part.
-    let probe = folder.join(format!(".exon-{:016x}", rand::random::<u64>()));
-    let written = File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
-    written.map_err(|error| Failure::path("write in", folder, &error))
 }
 
 /// For an identity that was already ceded: sends its key to the door again, or adds the key to the file.

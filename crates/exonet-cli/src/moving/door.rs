@@ -50,26 +50,22 @@ struct Arrived {
     generation: u64,
 }
 
-/// The arrival of an identity through a door.
-#[derive(Debug, Default)]
+/// The arrival of an identity through a door that is still open.
+#[derive(Debug)]
 pub(crate) struct Arrival {
-    /// Whether the identity has just arrived, so that its peers do not know its address yet.
-    pub(crate) is_new: bool,
-    /// Set to true when the identity answers here. None: no door is open.
-    answers: Option<watch::Sender<bool>>,
+    /// Set to true when the identity answers here.
+    answers: watch::Sender<bool>,
 }
 
 impl Arrival {
     /// Tells the former place that the identity answers here, and that its names are bound.
     pub(crate) fn answers(&self) {
-        if let Some(answers) = &self.answers {
-            answers.send_replace(true);
-        }
+        self.answers.send_replace(true);
     }
 }
 
-/// Waits until the identity of `settings` lives here.
-pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<Arrival, Failure> {
+/// Waits until the identity of `settings` lives here. None: it lives here, and no door is open.
+pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<Option<Arrival>, Failure> {
     let path = settings.identity.place()?;
     let unknown = |error: &StateError| Failure::new("cannot accept the identity").because(error);
     let ceded = state::ceded(path).map_err(|error| unknown(&error))?;
@@ -85,8 +81,8 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<Arri
         }
         // This process was killed before the other side got the confirmation.
         return match Vestibule::left(path, door.id) {
-            Some(vestibule) => say_again(settings, vestibule, door.bind, false).await,
-            None => Ok(Arrival::default()),
+            Some(vestibule) => say_again(settings, vestibule, door.bind).await.map(Some),
+            None => Ok(None),
         };
     }
     let vestibule = Vestibule::open(path, door.id)?;
@@ -96,8 +92,8 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<Arri
     // A former run may have received everything.
     if let Some(term) = vestibule.finish(None)? {
         let arrival = match Vestibule::left(path, door.id) {
-            Some(vestibule) => say_again(settings, vestibule, door.bind, true).await?,
-            None => Arrival { is_new: true, answers: None },
+            Some(vestibule) => Some(say_again(settings, vestibule, door.bind).await?),
+            None => None,
         };
         arrived(settings, door.id, term)?;
         return Ok(arrival);
@@ -115,26 +111,21 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<Arri
         }
     };
     // Meanwhile the other side gets the confirmation, and gets it again if it repeats the call.
-    let answers = Some(keeper.shop.answers.clone());
+    let answers = keeper.shop.answers.clone();
     tokio::spawn(keeper.close());
     arrived(settings, door.id, term)?;
-    Ok(Arrival { is_new: true, answers })
+    Ok(Some(Arrival { answers }))
 }
 
 /// Repeats the confirmation: the identity arrived in a former run, and its former place may not know that.
-async fn say_again(
-    settings: &Settings,
-    vestibule: Vestibule,
-    bind: &str,
-    is_new: bool,
-) -> Result<Arrival, Failure> {
+async fn say_again(settings: &Settings, vestibule: Vestibule, bind: &str) -> Result<Arrival, Failure> {
     let keeper = Keeper::open(settings, vestibule, bind, Told::Again).await?;
     settings
         .note("the identity lives here; the machine that it came from may not know that. There, run again:");
     keeper.announce(settings)?;
-    let answers = Some(keeper.shop.answers.clone());
+    let answers = keeper.shop.answers.clone();
     tokio::spawn(keeper.close());
-    Ok(Arrival { is_new, answers })
+    Ok(Arrival { answers })
 }
 
 fn arrived(settings: &Settings, id: NodeId, term: Term) -> Result<(), Failure> {

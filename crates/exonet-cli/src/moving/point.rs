@@ -1,7 +1,7 @@
 //! Points of a move at which a test kills or stops a process.
 
-/// The environment variable that names the point, as `POINT:die` or `POINT:stop`. Only a build with debug assertions
-/// reads it.
+/// The environment variable that names the points, as `POINT:die` or `POINT:stop`, with commas between them. Only a build
+/// with debug assertions reads it.
 #[cfg(all(unix, debug_assertions))]
 const PLAN: &str = "EXON_MOVE_POINT";
 
@@ -10,13 +10,16 @@ pub(crate) fn point(name: &str) {
     #[cfg(all(unix, debug_assertions))]
     {
         use rustix::process::{Signal, getpid, kill_process};
-        use std::sync::atomic::{AtomicBool, Ordering};
-        static STOPPED: AtomicBool = AtomicBool::new(false);
+        use std::collections::BTreeSet;
+        use std::sync::{Mutex, PoisonError};
+        static STOPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        // The process stops only once at each point, and then continues.
+        let stops = || STOPPED.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         let plan = std::env::var(PLAN).unwrap_or_default();
-        let signal = match plan.rsplit_once(':') {
-            Some((at, "die")) if at == name => Signal::KILL,
-            // The process stops only once, and then continues.
-            Some((at, "stop")) if at == name && !STOPPED.swap(true, Ordering::Relaxed) => Signal::STOP,
+        let planned = plan.split(',').filter_map(|point| point.rsplit_once(':')).find(|(at, _)| *at == name);
+        let signal = match planned {
+            Some((_, "die")) => Signal::KILL,
+            Some((_, "stop")) if stops() => Signal::STOP,
             _ => return,
         };
         // A process may send itself any signal.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use exonet::NodeId;
-use exonet::state::{self, Attempt, Landing, SecretKey, StateDir, Term};
+use exonet::state::{self, Arriving, Attempt, Landing, SecretKey, StateDir, Term};
 
 use super::point;
 use crate::failure::Failure;
@@ -20,18 +20,20 @@ pub(super) struct Vestibule {
     to: PathBuf,
     id: NodeId,
     landing: Mutex<Landing>,
+    /// The load that has landed, opened. None: this process has not opened it yet.
+    arriving: Mutex<Option<Arriving>>,
 }
 
 impl Vestibule {
-    fn path_beside(of: &Path) -> PathBuf {
+    fn beside(of: &Path, id: NodeId) -> Self {
         let mut path = of.as_os_str().to_owned();
         path.push(".door");
-        path.into()
+        let landing = Mutex::new(Landing::beside(of));
+        Self { path: path.into(), to: of.to_owned(), id, landing, arriving: Mutex::default() }
     }
 
     pub(super) fn open(of: &Path, id: NodeId) -> Result<Self, Failure> {
-        let landing = Mutex::new(Landing::beside(of));
-        let vestibule = Self { path: Self::path_beside(of), to: of.to_owned(), id, landing };
+        let vestibule = Self::beside(of, id);
         let secret = crate::identity::fresh_secret()?;
         let opened = StateDir::open_or_create(vestibule.state(), || secret);
         drop(opened.map_err(|error| Failure::new("cannot open a door for the identity").because(&error))?);
@@ -40,8 +42,7 @@ impl Vestibule {
 
     /// The vestibule of an identity that has arrived, if the former place may not have got the confirmation.
     pub(super) fn left(of: &Path, id: NodeId) -> Option<Self> {
-        let landing = Mutex::new(Landing::beside(of));
-        let vestibule = Self { path: Self::path_beside(of), to: of.to_owned(), id, landing };
+        let vestibule = Self::beside(of, id);
         vestibule.path.join("deed").exists().then_some(vestibule)
     }
 
@@ -66,6 +67,10 @@ impl Vestibule {
         self.landing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn arriving(&self) -> MutexGuard<'_, Option<Arriving>> {
+        self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Stores a piece that arrived ahead of the load.
     pub(super) fn ahead(&self, piece: &[u8]) -> Result<(), Failure> {
         self.landing().ahead(piece).map_err(|error| cannot(&error))
@@ -82,25 +87,35 @@ impl Vestibule {
         // This check must come before the identity is ceded.
         arriving.application::<()>().map_err(|error| cannot(&error))?;
         point("door: load");
-        let arriving = self.landing().land(load, &key).map_err(|error| cannot(&error))?;
+        self.landing().land(&arriving).map_err(|error| cannot(&error))?;
         point("door: landed");
         self.keep("load", load)?;
-        Ok(arriving.attempt)
+        let attempt = arriving.attempt;
+        *self.arriving() = Some(arriving);
+        Ok(attempt)
     }
 
     /// Lets the identity live here, if the load and a deed have arrived. None: they have not.
     pub(super) fn finish(&self, deed: Option<&[u8]>) -> Result<Option<Term>, Failure> {
-        if let Some(deed) = deed {
+        let key = self.key()?;
+        let kept = if deed.is_some() { None } else { self.kept("deed")? };
+        let Some(bytes) = deed.or(kept.as_deref()) else { return Ok(None) };
+        let mut opened = self.arriving();
+        if opened.is_none() {
+            let load = self.kept("load")?.map(|load| state::open_load(&load, &key));
+            *opened = load.transpose().map_err(|error| cannot(&error))?;
+        }
+        let Some(arriving) = &*opened else { return Ok(None) };
+        if deed.is_some() {
             // A deed that does not match the load is not stored, since any node may send one.
-            let Some(load) = self.kept("load")? else { return Ok(None) };
-            state::check_deed(&load, deed, &self.key()?).map_err(|error| cannot(&error))?;
-            self.keep("deed", deed)?;
+            arriving.check_deed(bytes, &key).map_err(|error| cannot(&error))?;
+            self.keep("deed", bytes)?;
             point("door: deed");
         }
-        let (Some(load), Some(deed)) = (self.kept("load")?, self.kept("deed")?) else { return Ok(None) };
-        let restored = self.landing().restore::<()>(&self.key()?, &load, &deed);
+        let restored = self.landing().restore::<()>(&key, arriving, bytes);
         let restored = restored.map_err(|error| cannot(&error))?;
         point("door: restored");
+        *opened = None;
         Ok(Some(restored.term))
     }
 

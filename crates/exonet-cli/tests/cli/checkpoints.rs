@@ -217,8 +217,8 @@ fn a_checkpoint_that_dies_on_the_way_is_none_or_is_finished() {
 }
 
 impl Stage {
-    /// Leaves an unfinished checkpoint of another identity under the first name of the file. A process finds this only
-    /// after it has stopped its service.
+    /// Leaves an unfinished checkpoint of another identity under the first name of the file. A process that has already
+    /// checked the file finds this only after it has stopped its service.
     fn begin_another(&self, file: &str) {
         self.make("here", "another");
         let file = self.world.path(file);
@@ -231,15 +231,27 @@ impl Stage {
 
 const ANOTHER: &str = "checkpoint of another identity";
 
+#[cfg(target_os = "linux")]
+fn is_stopped(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|state| state.contains(") T "))
+}
+
 /// Another command locks the directory while the service starts again.
+#[cfg(target_os = "linux")]
 #[test]
 fn a_service_waits_for_its_directory_when_it_begins_again() {
     let stage = Stage::new();
-    stage.begin_another("file");
-    let mut here = stage.listen("here", "stays:stop");
+    let mut here = stage.listen("here", "checkpoint:stop,stays:stop");
     here.line_of("listening");
-    let failed = stage.checkpoint("file", &[]).expect(1);
+    let (file, target) = (stage.world.path("file"), &*stage.target);
+    let args = ["checkpoint", "--as", "calc", "--to", target, arg(&file), "--drain", "20s"];
+    let first = Running::start(stage.command("here", &args));
+    until("the service has stopped", || is_stopped(here.pid()));
+    stage.begin_another("file");
+    here.signal(Signal::CONT);
+    let failed = first.end().expect(1);
     assert!(failed.stderr.contains(ANOTHER), "{}", failed.stderr);
+    until("the service has stopped again", || is_stopped(here.pid()));
     let place = stage.world.path("here").join("calc");
     let mut locked = None;
     until("the directory is free", || {
@@ -253,17 +265,11 @@ fn a_service_waits_for_its_directory_when_it_begins_again() {
     here.end().expect(0);
 }
 
-#[cfg(target_os = "linux")]
-fn is_stopped(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|state| state.contains(") T "))
-}
-
 /// A command that comes while the service is stopped asks the service as soon as it has started again.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_that_waits_finds_a_service_that_has_begun_again() {
     let stage = Stage::new();
-    stage.begin_another("file");
     let mut here = stage.listen("here", "checkpoint:stop");
     here.line_of("listening");
     let (file, target) = (stage.world.path("file"), &*stage.target);
@@ -273,6 +279,7 @@ fn a_command_that_waits_finds_a_service_that_has_begun_again() {
     until("the service has stopped", || is_stopped(here.pid()));
     let mut second = Running::start(stage.command("here", &args));
     second.says("cannot be asked now");
+    stage.begin_another("file");
     here.signal(Signal::CONT);
     for command in [first, second] {
         let ended = command.end().expect(1);
@@ -282,13 +289,15 @@ fn a_command_that_waits_finds_a_service_that_has_begun_again() {
     here.end().expect(0);
 }
 
-/// Each command that runs a restored identity for the first time tells the peers the new address.
+/// Each command that other nodes reach at its address tells the peers of a restored identity that address.
 #[test]
-fn each_command_greets_the_peers_of_a_restored_identity() {
+fn each_command_that_stays_greets_the_peers_of_a_restored_identity() {
     for command in [
         &["listen", "--as", "calc", "--bind", "127.0.0.1:0"] as &[&str],
         &["up", "--as", "calc", "--bind", "127.0.0.1:0"],
         &["share", ".", "--as", "calc", "--bind", "127.0.0.1:0", "--anyone"],
+        &["proxy", "serve", "--as", "calc", "--bind", "127.0.0.1:0", "--anyone", "--allow-to", "127.0.0.1:1"],
+        &["names", "serve", "--as", "calc", "--bind", "127.0.0.1:0"],
     ] {
         let stage = Stage::new();
         stage.checkpoint("file", &[]).expect(0);

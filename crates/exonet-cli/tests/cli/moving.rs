@@ -178,6 +178,33 @@ fn a_door_that_is_killed_opens_again() {
     assert_eq!(again.line_of("listening")["id"], own.as_str());
 }
 
+/// The process of the new place is killed before it has greeted the peers. Its next run greets them.
+#[test]
+fn a_door_that_is_killed_early_greets_when_it_opens_again() {
+    for point in ["door: restored:die", "greeted:die"] {
+        let world = World::new();
+        let own = at(&world, "here", &["id", "calc", "--new"]).end().expect(0).stdout.trim().to_owned();
+        let door = ["--arrive", &*own, "--door", "127.0.0.1:0"];
+        let run = |point: &str| {
+            let mut command = serve(&world, "there", &door);
+            command.env("EXON_MOVE_POINT", point);
+            Running::start(command)
+        };
+        let mut killed = run(point);
+        let target = killed.line_of("waiting")["door"].as_str().unwrap().to_owned();
+        // This command may end before it hears of the arrival.
+        at(&world, "here", &["move", "--as", "calc", "--to", &target, "--timeout", "1s"]).end();
+        assert_eq!(killed.end().code, None, "{point}");
+        assert_eq!(run("greeted:die").end().code, None, "{point}");
+        let mut greets = run("");
+        greets.line_of("listening");
+        greets.kill();
+        greets.wait();
+        // The peers know the address now.
+        run("greeted:die").line_of("listening");
+    }
+}
+
 /// A place called *there* that waits for the background node `sender`, and its door.
 fn arrive_as_listener(world: &World, id: &str, point: &str) -> (Running, String) {
     let args = ["listen", "--as", "sender", "--json", "--bind", "127.0.0.1:0", "--door", "127.0.0.1:0"];

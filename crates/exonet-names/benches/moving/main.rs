@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use exonet::naming::Name;
-use exonet::state::{Ahead, Landing, SecretKey, StateDir};
+use exonet::state::{Ahead, Landing, SecretKey, StateDir, open_load};
 use exonet::{Allow, Builder, Node, Peer, Session};
 use exonet_names::FileNames;
 use figure::Row;
@@ -197,11 +197,12 @@ async fn moves(service: Service, here: &Path, there: &Path, names: &FileNames) -
     let dir = StateDir::open(here).unwrap();
     let load = dir.checkpoint_after(&door.node_id(), &(), Some(&ahead)).unwrap();
     clock.step("checkpoint");
-    landing.land(load.as_bytes(), &door).unwrap();
+    let arriving = open_load(load.as_bytes(), &door).unwrap();
+    landing.land(&arriving).unwrap();
     clock.step("land");
     let deed = dir.cede(&load).unwrap();
     clock.step("cede");
-    landing.restore::<()>(&door, load.as_bytes(), deed.as_bytes()).unwrap();
+    landing.restore::<()>(&door, &arriving, deed.as_bytes()).unwrap();
     clock.step("restore");
     let service = Service::start(there, names).await;
     clock.step("start");

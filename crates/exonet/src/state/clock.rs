@@ -87,11 +87,7 @@ pub(super) fn is_unused(path: &Path) -> Result<bool, StateError> {
 
 fn read(path: &Path) -> Result<([u8; 4], ClockRecord), StateError> {
     let corrupt = |what| StateError::CorruptClock { path: path.into(), what };
-    let text = disk::read(path, |_| Ok(()))?;
-    let payload = line::decode::<PAYLOAD>(LABEL, &text).map_err(|error| match error {
-        line::LineError::Version => StateError::Version { path: path.into() },
-        line::LineError::Malformed(what) => corrupt(what),
-    })?;
+    let payload = line::read::<PAYLOAD>(path, LABEL, corrupt)?;
     let (key, record) = split(&payload).ok_or_else(|| corrupt("wrong length"))?;
     if record.d > MAX_NUMBER {
         return Err(corrupt("D is out of range"));

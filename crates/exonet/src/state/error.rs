@@ -121,6 +121,18 @@ pub enum StateError {
         /// What is damaged.
         what: &'static str,
     },
+    /// The file that says which checkpoint of an identity was restored last is damaged.
+    #[error(
+        "{} is damaged ({what}): it says which checkpoint of an identity was restored last; if the new checkpoint was \
+         certainly never restored, remove this file",
+        path.display()
+    )]
+    CorruptRecord {
+        /// The file.
+        path: PathBuf,
+        /// What is damaged.
+        what: &'static str,
+    },
     /// The identity was ceded to another node.
     #[error(
         "the identity in {} has moved: it was ceded to node {to}, and does not live here any more",

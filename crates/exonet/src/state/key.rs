@@ -19,10 +19,8 @@ pub(super) fn create(path: &Path, secret: &[u8; 32]) -> Result<(), StateError> {
 
 pub(super) fn read(path: &Path) -> Result<Zeroizing<[u8; 32]>, StateError> {
     let text = disk::read(path, |metadata| check_private(path, metadata))?;
-    line::decode(LABEL, &text).map_err(|error| match error {
-        line::LineError::Version => StateError::Version { path: path.into() },
-        line::LineError::Malformed(what) => StateError::CorruptKey { path: path.into(), what },
-    })
+    let corrupt = |what| StateError::CorruptKey { path: path.into(), what };
+    line::decode(LABEL, &text).map_err(|error| error.of(path, corrupt))
 }
 
 /// A hash of 32 bits that distinguishes keys and reveals nothing about them.

@@ -3,8 +3,13 @@
 //! It is text, so that a person can see what a file is and whether it is whole. It is strict: each content has
 //! exactly one form, and anything else counts as damage.
 
+use std::path::Path;
+
 use blake2::{Blake2s256, Digest};
 use zeroize::Zeroizing;
+
+use super::disk;
+use super::error::StateError;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
@@ -15,6 +20,26 @@ pub(super) enum LineError {
     Version,
     /// The text is anything else. The value says what is wrong.
     Malformed(&'static str),
+}
+
+impl LineError {
+    /// The error about the file `path`. `corrupt` makes it from what is wrong.
+    pub(super) fn of(self, path: &Path, corrupt: impl FnOnce(&'static str) -> StateError) -> StateError {
+        match self {
+            Self::Version => StateError::Version { path: path.into() },
+            Self::Malformed(what) => corrupt(what),
+        }
+    }
+}
+
+/// Reads a file of one line, and returns its payload. `corrupt` makes the error from what is wrong with the line.
+pub(super) fn read<const N: usize>(
+    path: &Path,
+    label: &str,
+    corrupt: impl FnOnce(&'static str) -> StateError,
+) -> Result<Zeroizing<[u8; N]>, StateError> {
+    let text = disk::read(path, |_| Ok(()))?;
+    decode(label, &text).map_err(|error| error.of(path, corrupt))
 }
 
 pub(super) fn encode(label: &str, payload: &[u8]) -> Zeroizing<Vec<u8>> {

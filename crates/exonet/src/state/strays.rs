@@ -55,10 +55,7 @@ fn read(path: &Path, key: [u8; 4]) -> Result<Vec<(NodeId, Far)>, StateError> {
 
 fn parse(path: &Path, key: [u8; 4], text: &[u8]) -> Result<(NodeId, Far), StateError> {
     let corrupt = |what| StateError::CorruptClock { path: path.into(), what };
-    let wrong = |error| match error {
-        line::LineError::Version => StateError::Version { path: path.into() },
-        line::LineError::Malformed(what) => corrupt(what),
-    };
+    let wrong = |error: line::LineError| error.of(path, corrupt);
     let payload = if text.starts_with(FIRST.as_bytes()) {
         let first = line::decode::<FIRST_PAYLOAD>(FIRST, text).map_err(wrong)?;
         let (lead, hi) = first.split_at(4 + 32);

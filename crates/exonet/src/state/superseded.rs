@@ -17,11 +17,8 @@ pub(super) fn read(of: &Path) -> Result<Option<u64>, StateError> {
     if !disk::exists(&path)? {
         return Ok(None);
     }
-    let text = disk::read(&path, |_| Ok(()))?;
-    let payload = line::decode::<PAYLOAD>(LABEL, &text).map_err(|error| match error {
-        line::LineError::Version => StateError::Version { path: path.clone() },
-        line::LineError::Malformed(what) => StateError::CorruptTerm { path: path.clone(), what },
-    })?;
+    let corrupt = |what| StateError::CorruptTerm { path: path.clone(), what };
+    let payload = line::read::<PAYLOAD>(&path, LABEL, corrupt)?;
     let generation = payload.split_last_chunk::<8>().map(|(_, generation)| u64::from_be_bytes(*generation));
     Ok(generation)
 }

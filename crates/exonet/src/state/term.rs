@@ -39,11 +39,7 @@ pub(super) fn read(path: &Path, key: [u8; 4]) -> Result<Term, StateError> {
         return Ok(Term::default());
     }
     let corrupt = |what| StateError::CorruptTerm { path: path.into(), what };
-    let text = disk::read(path, |_| Ok(()))?;
-    let payload = line::decode::<PAYLOAD>(LABEL, &text).map_err(|error| match error {
-        line::LineError::Version => StateError::Version { path: path.into() },
-        line::LineError::Malformed(what) => corrupt(what),
-    })?;
+    let payload = line::read::<PAYLOAD>(path, LABEL, corrupt)?;
     let (owner, rest) = payload.split_first_chunk::<4>().ok_or_else(|| corrupt("wrong length"))?;
     if *owner != key {
         return Err(StateError::Mismatch { path: path.into() });

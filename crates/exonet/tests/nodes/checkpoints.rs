@@ -239,18 +239,25 @@ async fn what_cannot_be_written_changes_nothing() {
     fs::write(world.path("taken"), "thesis").unwrap();
     world.create("here", 1);
     let own = SecretKey::from_bytes([1; 32]).node_id();
+    fs::create_dir(world.path("folder.part")).unwrap();
     for (to, count, file, why) in [
         (world.target, 7, "taken", "already"),
-        (world.target, 7, "no/such/folder", "cannot write"),
+        (world.target, 7, "no/such/folder", "does not exist"),
+        (world.target, 7, "new/", "is not the name of a file"),
+        (world.target, 7, "new/.", "is not the name of a file"),
+        (world.target, 7, "folder", "is not a regular file"),
         (world.target, u64::MAX, "file", "it counts still"),
         (own, 7, "file", "cannot be ceded"),
     ] {
         let node = world.stored("here").await;
         let error = node.checkpoint(LONG, &to, &Count(count), world.path(file)).await.unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
+        // The node still runs, unless its application does not give its state.
+        let runs = matches!(StateDir::open(world.path("here")), Err(StateError::Locked { .. }));
+        assert!(runs || count == u64::MAX, "{file}: {error}");
         node.freeze(Duration::ZERO).await;
         assert!(state::lives(world.path("here")).unwrap());
-        assert_eq!(world.names(), ["here", "machine", "taken"]);
+        assert_eq!(world.names(), ["folder.part", "here", "machine", "taken"]);
     }
     assert_eq!(fs::read_to_string(world.path("taken")).unwrap(), "thesis");
     let temporary = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
@@ -365,6 +372,23 @@ fn is_private(machine: &Path) {
     assert_eq!(fs::read_dir(machine.join("restored")).unwrap().count(), 1);
 }
 
+/// A record that cannot be read says nothing about the checkpoint, so the file is refused.
+#[tokio::test]
+async fn a_damaged_record_refuses_every_file() {
+    let world = World::new();
+    world.create("here", 1);
+    world.leave(world.stored("here").await, "file").await;
+    let records = world.path("machine").join("restored");
+    let record = records.join(SecretKey::from_bytes([1; 32]).node_id().to_string());
+    fs::create_dir(&records).unwrap();
+    fs::write(&record, "exonet-restored-1 ").unwrap();
+    world.refused("file", "there", "certainly never restored, remove this file").await;
+    fs::write(&record, "exonet-restored-2 ").unwrap();
+    world.refused("file", "there", "another version").await;
+    fs::remove_file(&record).unwrap();
+    world.restore::<Count>("file", "there", None).await.unwrap();
+}
+
 #[tokio::test]
 async fn an_identity_beside_the_place_is_left_alone() {
     let world = World::new();
@@ -403,7 +427,8 @@ async fn one_process_at_a_time_restores_to_a_place() {
     let dir = StateDir::create(world.path("one"), &[1; 32]).unwrap();
     let load = dir.checkpoint(&world.target, &()).unwrap();
     let mut landing = Landing::beside(world.path("there"));
-    landing.land(load.as_bytes(), &SecretKey::from_bytes([42; 32])).unwrap();
+    let arriving = state::open_load(load.as_bytes(), &SecretKey::from_bytes([42; 32])).unwrap();
+    landing.land(&arriving).unwrap();
     world.refused("file", "there", "there.arriving is in use").await;
     // The other process ends before it has a key, so its files can be replaced.
     drop(landing);
@@ -453,12 +478,12 @@ async fn what_is_under_the_first_name_of_a_file_is_left_alone() {
     assert!(write("thesis").await.contains("not the start of a checkpoint"));
     assert_eq!(fs::read_to_string(world.path("thesis.part")).unwrap(), "a thesis");
     fs::create_dir(world.path("folder.part")).unwrap();
-    assert!(write("folder").await.contains("not the start of a checkpoint"));
+    assert!(write("folder").await.contains("not a regular file"));
     #[cfg(unix)]
     {
         let made = std::process::Command::new("mkfifo").arg(world.path("pipe.part")).status().unwrap();
         assert!(made.success());
-        assert!(write("pipe").await.contains("not the start of a checkpoint"));
+        assert!(write("pipe").await.contains("not a regular file"));
     }
     // The node goes on.
     assert!(matches!(StateDir::open(world.path("here")), Err(StateError::Locked { .. })));
@@ -498,7 +523,7 @@ async fn of_two_identities_one_gets_the_file() {
     world.restore::<()>("file", "there", None).await.unwrap();
 }
 
-/// Many threads each checkpoint an identity to the same file. No identity is ceded without a file.
+/// Many threads each checkpoint an identity to the same file. One identity is ceded, and has the file.
 #[test]
 fn in_a_race_for_a_file_nobody_is_lost() {
     for _ in 0..10 {
@@ -515,11 +540,9 @@ fn in_a_race_for_a_file_nobody_is_lost() {
                 });
             }
         });
-        for key in 1..=4 {
-            let place = world.path(&key.to_string());
-            if !state::lives(&place).unwrap() {
-                state::finish_file(&place, &file).unwrap();
-            }
-        }
+        let places = (1..=4).map(|key| world.path(&key.to_string()));
+        let ceded: Vec<_> = places.filter(|place| !state::lives(place).unwrap()).collect();
+        assert_eq!(ceded.len(), 1, "{ceded:?}");
+        state::finish_file(&ceded[0], &file).unwrap();
     }
 }

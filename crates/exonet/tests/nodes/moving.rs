@@ -310,9 +310,10 @@ async fn what_went_ahead_is_not_in_the_load() {
     let load = dir.checkpoint_after(&target().node_id(), &(), Some(&ahead)).unwrap();
     assert!((10 * 30_000..20 * 30_000).contains(&load.as_bytes().len()), "{}", load.as_bytes().len());
     // A target without the data that was carried ahead does not take the load for everything.
+    let arriving = state::open_load(load.as_bytes(), &target()).unwrap();
     let mut other = Landing::beside(place.path().join("other"));
-    assert!(matches!(other.land(load.as_bytes(), &target()), Err(StateError::Checkpoint { .. })));
-    landing.land(load.as_bytes(), &target()).unwrap();
+    assert!(matches!(other.land(&arriving), Err(StateError::Checkpoint { .. })));
+    landing.land(&arriving).unwrap();
     let deed = dir.cede(&load).unwrap();
     // The process that took the identity in has ended meanwhile.
     drop(landing);
@@ -350,9 +351,10 @@ async fn what_was_settled_and_used_again_is_carried_again() {
     drop((bob, to_alice));
     let dir = StateDir::open(&here).unwrap();
     let load = dir.checkpoint_after(&target().node_id(), &(), Some(&ahead)).unwrap();
-    landing.land(load.as_bytes(), &target()).unwrap();
+    let arriving = state::open_load(load.as_bytes(), &target()).unwrap();
+    landing.land(&arriving).unwrap();
     let deed = dir.cede(&load).unwrap();
-    landing.restore::<Vec<u8>>(&target(), load.as_bytes(), deed.as_bytes()).unwrap();
+    landing.restore::<Vec<u8>>(&target(), &arriving, deed.as_bytes()).unwrap();
     let bob = stored(&there).await;
     assert_eq!(bob.outbox(100).iter().map(|it| &it.body[..]).collect::<Vec<_>>(), [b"the last"]);
 }
@@ -397,13 +399,11 @@ fn what_was_cut_off_at_its_arrival_goes_on() {
     let dir = StateDir::open(&there).unwrap();
     let load = dir.checkpoint(&back.node_id(), &()).unwrap();
     let mut landing = Landing::beside(&here);
-    landing.land(load.as_bytes(), &back).unwrap();
+    let arriving = state::open_load(load.as_bytes(), &back).unwrap();
+    landing.land(&arriving).unwrap();
     landing.clear().unwrap();
     let deed = dir.cede(&load).unwrap();
-    assert_eq!(
-        landing.restore::<Vec<u8>>(&back, load.as_bytes(), deed.as_bytes()).unwrap().term.generation,
-        2
-    );
+    assert_eq!(landing.restore::<Vec<u8>>(&back, &arriving, deed.as_bytes()).unwrap().term.generation, 2);
     assert!(StateDir::open(&here).is_ok());
 }
 

@@ -33,7 +33,7 @@ use self::totals::Totals;
 use self::working::{Inputs, Working};
 use super::announce::{announce, be_somebody};
 use super::names::stand_for;
-use super::standing::{Begin, Next, depart, superseded};
+use super::standing::{Begin, Next, answers, depart, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::ListenArgs;
 use crate::control::{Again, Control, Role};
@@ -75,7 +75,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     }
     let arrival = match args.arrive {
         Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
-        None => Arrival::default(),
+        None => None,
     };
     if !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
@@ -84,10 +84,10 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let leave = Leave::default();
     let requests = requests_or(if args.exec.is_empty() { 2 } else { LAST_REQUEST }, &leave)?;
     let metrics = Metrics::open(settings, &args.metrics, "listen").await?;
-    let life = Life { settings, args, store, leave: &leave, metrics, arrival: &arrival };
+    let life = Life { settings, args, store, leave: &leave, metrics, arrival: arrival.as_ref() };
     let mut totals = Totals::default();
     let started = Instant::now();
-    let mut begin = Begin::after(settings, &arrival);
+    let mut begin = Begin::First;
     let interrupted = loop {
         match life.run(begin, requests.clone(), &mut totals).await? {
             Over::Ended { interrupted } => break interrupted,
@@ -114,7 +114,7 @@ struct Life<'a> {
     store: Option<Arc<Store>>,
     leave: &'a Leave,
     metrics: Option<Metrics>,
-    arrival: &'a Arrival,
+    arrival: Option<&'a Arrival>,
 }
 
 impl Life<'_> {
@@ -134,9 +134,9 @@ impl Life<'_> {
         let control = Control::try_open_leaving(settings, &node, role, leave);
         let (tell, copied) = mpsc::unbounded_channel();
         let servings = files::serve(&node, self.store.clone(), tell)?;
-        begin.greet(&node);
+        begin.greet(settings, &node);
         stand_for(settings, &node, &args.called).await?;
-        begin.answers(settings, self.arrival);
+        answers(settings, self.arrival);
         if begin.bind() != Some(node.local_addr().to_string()) {
             announce(settings, &node, &args.allow, "send", self.stores())?;
         }

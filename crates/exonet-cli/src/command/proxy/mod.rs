@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use self::desk::Desk;
 use super::announce::{announce, be_somebody};
 use super::names::stand_for;
+use super::standing::{Begin, answers};
 use super::stop::requests;
 use crate::args::{ProxyArgs, ProxyCommand, ProxyServeArgs};
 use crate::control::{Control, Role};
@@ -43,7 +44,9 @@ async fn serve(settings: &Settings, args: &ProxyServeArgs) -> Result<Exit, Failu
     let (tell, mut events) = Tell::new();
     let desk = Arc::new(Desk::new(args, window, tell)?);
     let serving = tokio::spawn(Arc::clone(&desk).serve(node.clone()));
+    Begin::First.greet(settings, &node);
     stand_for(settings, &node, &args.called).await?;
+    answers(settings, None);
     announce(settings, &node, &args.allow, "use the tunnel", allows(args))?;
 
     let (started, mut totals) = (Instant::now(), Totals::default());

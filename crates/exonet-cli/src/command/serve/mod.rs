@@ -19,7 +19,7 @@ use self::desk::{Answers, Desk, Event};
 use super::announce::{announce, be_somebody};
 use super::exec::Program;
 use super::names::stand_for;
-use super::standing::{Begin, Next, depart, superseded};
+use super::standing::{self, Begin, Next, depart, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::ServeArgs;
 use crate::control::{Control, Role};
@@ -42,7 +42,7 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     let answers = Arc::new(answers);
     let arrival = match args.arrive {
         Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
-        None => Arrival::default(),
+        None => None,
     };
     if !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
@@ -53,10 +53,10 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     let metrics = Metrics::open(settings, &args.metrics, "serve").await?;
     let started = Instant::now();
     let mut totals = Totals::default();
-    let mut begin = Begin::after(settings, &arrival);
+    let mut begin = Begin::First;
     let interrupted = loop {
         let (answers, leave, metrics) = (&answers, &leave, metrics.as_ref());
-        let life = Life { settings, args, answers, leave, metrics, arrival: &arrival };
+        let life = Life { settings, args, answers, leave, metrics, arrival: arrival.as_ref() };
         match life.run(begin, requests.clone(), &mut totals).await? {
             Over::Ended { interrupted } => break interrupted,
             Over::Stays(at) => begin = Begin::Again(at),
@@ -82,7 +82,7 @@ struct Life<'a> {
     answers: &'a Arc<Answers>,
     leave: &'a Leave,
     metrics: Option<&'a Metrics>,
-    arrival: &'a Arrival,
+    arrival: Option<&'a Arrival>,
 }
 
 impl Life<'_> {
@@ -101,9 +101,9 @@ impl Life<'_> {
         let desk = Arc::new(Desk::new(&node, args, Arc::clone(answers), tell.clone(), is_cut));
         let servings = serve(&node, args, &desk)?;
         let conversations = sessions::serve(&node, args, answers, &tell)?;
-        begin.greet(&node);
+        begin.greet(settings, &node);
         stand_for(settings, &node, &args.called).await?;
-        begin.answers(settings, self.arrival);
+        standing::answers(settings, self.arrival);
         if begin.bind() != Some(node.local_addr().to_string()) {
             announce(settings, &node, &args.allow, "call", serves(args))?;
         }

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::book::{Book, Intake, Totals};
 use super::announce::be_somebody;
-use super::standing::{Begin, Next, depart, superseded};
+use super::standing::{Begin, Next, answers, depart, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::UpArgs;
 use crate::control::past::Past;
@@ -26,7 +26,6 @@ use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
 use crate::gateway::{Gateway, Site};
 use crate::metrics::{self, Metrics};
-use crate::moving::Arrival;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{self, counted};
@@ -58,7 +57,7 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
     let life =
         Life { settings, args, site, leave: &leave, metrics, past: Arc::default(), end: Arc::default() };
     let mut totals = Totals::default();
-    let mut begin = Begin::after(settings, &Arrival::default());
+    let mut begin = Begin::First;
     let open = loop {
         match life.run(begin, requests.clone(), &mut totals).await? {
             Over::Ended { open } => break open,
@@ -129,8 +128,8 @@ impl Life<'_> {
         let (end, past) = (Arc::clone(&self.end), Arc::clone(&self.past));
         let desk = Desk { handed, past: Arc::clone(&past), end, places: places.clone(), room };
         let control = Control::open_leaving(settings, &node, Role::Up(desk), leave)?;
-        begin.greet(&node);
-        begin.answers(settings, &Arrival::default());
+        begin.greet(settings, &node);
+        answers(settings, None);
         if begin.bind() != Some(node.local_addr().to_string()) {
             announce(settings, &node, &control, (gateway.as_ref(), places))?;
         }

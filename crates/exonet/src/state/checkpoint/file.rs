@@ -26,7 +26,7 @@ use exonet_proto::NodeId;
 use fs4::{FileExt, TryLockError};
 
 use super::content::Take;
-use super::{Attempt, Ceded, Deed, LONGEST, Load, ceded, deed};
+use super::{Attempt, Ceded, Deed, LONGEST, Load, ceded, deed, fresh};
 use crate::state::error::StateError;
 use crate::state::{SecretKey, StateDir, disk, is_same};
 
@@ -43,6 +43,7 @@ const LONGEST_FILE: u64 = LONGEST + (16 << 20);
 const TRIES: u32 = 16;
 
 const BUSY: &str = "another process is writing it: choose another name";
+const NOT_A_FILE: &str = "it is not a regular file: move it away, or choose another name";
 const FOREIGN: &str = "this file is not the start of a checkpoint: move it away, or choose another name";
 
 /// A file of a checkpoint that lacks the deed. It does not have its final name yet.
@@ -72,6 +73,32 @@ pub(super) struct Sealed {
 }
 
 impl Draft {
+    /// Checks that a process can write a checkpoint of the identity `id` for the node `to` to a file with the name
+    /// `path`. It creates a file beside it, and removes that again. If the disk is full or another process takes the name,
+    /// [`Self::write`] may still fail.
+    ///
+    /// # Errors
+    /// [`StateError::Target`]: `to` is the identity itself. [`StateError::CheckpointFile`]: the name is not free, or does
+    /// not name a file in a directory. [`StateError::Io`]: the process cannot write there.
+    pub fn check(path: impl AsRef<Path>, id: &NodeId, to: &NodeId) -> Result<(), StateError> {
+        let path = path.as_ref();
+        if id == to {
+            return Err(StateError::Target { to: *to });
+        }
+        is_absent(path)?;
+        let folder = folder_of(path).ok_or_else(|| bad(path, "this is not the name of a file"))?;
+        if !folder.is_dir() {
+            return Err(bad(path, "its directory does not exist"));
+        }
+        if let Some(part) = Part::open(&part_of(path))? {
+            part.is_left_by(id)?;
+        }
+        // The probe has a random name, since another process may be writing to the first name of the file.
+        let probe = folder.join(format!(".exonet-{:016x}", u64::from_be_bytes(fresh()?)));
+        let probed = disk::create_new(&probe).and_then(|_| fs::remove_file(&probe));
+        probed.map_err(StateError::io("write in", folder))
+    }
+
     /// Writes a load to a file that will get the name `path`. The file is durable when this returns. Only its owner may
     /// read it.
     ///
@@ -85,7 +112,7 @@ impl Draft {
         }
         let first = part_of(path);
         for _ in 0..TRIES {
-            is_free(path, &load.id)?;
+            is_absent(path)?;
             if let Some(part) = Part::replace(&first, &load.id)? {
                 let written = Self::write_to(path, &part, load);
                 let (at, digest) = written.inspect_err(|_| part.remove())?;
@@ -177,7 +204,7 @@ impl Part {
         // Checked first: to open a pipe would wait for its other end.
         let about = fs::symlink_metadata(path).map_err(StateError::io("inspect", path))?;
         if !about.is_file() {
-            return Err(bad(path, FOREIGN));
+            return Err(bad(path, NOT_A_FILE));
         }
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Self::lock(path, file),
@@ -284,8 +311,8 @@ impl StateDir {
     ) -> Result<Ceded, StateError> {
         let load = self.checkpoint(to, application)?;
         let draft = Draft::write(file, &load)?;
-        let (place, attempt, generation) = (self.path.clone(), load.attempt, self.term.generation + 1);
-        match self.cede(&load).or_else(|error| deed(&place).map_err(|_| error)) {
+        let (attempt, generation) = (load.attempt, self.term.generation + 1);
+        match self.cede(&load) {
             Ok(deed) => draft.finish(&deed)?,
             Err(error) => {
                 draft.discard();
@@ -379,10 +406,11 @@ impl Head {
     }
 }
 
-/// Fails if a process certainly cannot write a checkpoint of the identity `id` to `path`.
-pub(super) fn is_free(path: &Path, id: &NodeId) -> Result<(), StateError> {
-    is_absent(path)?;
-    Part::open(&part_of(path))?.map_or(Ok(()), |part| part.is_left_by(id))
+/// The directory of the file `path`. None: the path ends with a separator or a dot, and so names a directory.
+fn folder_of(path: &Path) -> Option<&Path> {
+    let name = path.file_name()?.as_encoded_bytes();
+    let folder = path.parent().filter(|_| path.as_os_str().as_encoded_bytes().ends_with(name))?;
+    Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
 fn is_absent(path: &Path) -> Result<(), StateError> {

@@ -8,13 +8,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::application::state_of;
-use super::file::is_free;
-use super::{Ceded, Checkpoint};
+use super::{Ceded, Checkpoint, Draft};
 use crate::node::Node;
 use crate::state::StateDir;
 use crate::state::error::StateError;
 
-/// How long a checkpoint waits for an unfinished write to release the directory, and the interval between two checks.
+/// How long an unfinished write may hold a directory that a node has closed, and the interval between two attempts.
 const HOLD: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(1);
 
@@ -28,8 +27,8 @@ impl Node {
     /// after an error.
     ///
     /// # Errors
-    /// [`StateError`]. If the name of the file is not free, the node goes on. After any other error the node has ended.
-    /// Then [`ceded`](crate::state::ceded) tells whether the identity still lives in its directory. If it does
+    /// [`StateError`]. If [`Draft::check`] fails, the node goes on. After any other error the node has ended. Then
+    /// [`ceded`](crate::state::ceded) tells whether the identity still lives in its directory. If it does
     /// not, [`finish_file`](crate::state::finish_file) finishes the file.
     pub async fn checkpoint(
         &self,
@@ -39,20 +38,31 @@ impl Node {
         file: impl AsRef<Path>,
     ) -> Result<Ceded, StateError> {
         let place = self.shared().place.clone().ok_or(StateError::Temporary)?;
-        let (aim, id) = (file.as_ref().to_owned(), self.id());
-        blocking(move || is_free(&aim, &id)).await?;
+        let (to, id, file) = (*to, self.id(), file.as_ref().to_owned());
+        let aim = file.clone();
+        blocking(move || Draft::check(aim, &id, &to)).await?;
         self.freeze(timeout).await;
         let state = state_of(application)?;
-        let until = Instant::now() + HOLD;
-        let (to, file) = (*to, file.as_ref().to_owned());
-        let dir = loop {
-            let place = place.clone();
-            match blocking(move || StateDir::open(place)).await {
-                Err(StateError::Locked { .. }) if Instant::now() < until => sleep(AGAIN).await,
-                opened => break opened?,
-            }
-        };
+        let dir = StateDir::open_again(place).await?;
         blocking(move || dir.checkpoint_file(&to, &state, file)).await
+    }
+}
+
+impl StateDir {
+    /// Opens the directory `path`, which a node of this process has just closed. An unfinished write may hold it a little
+    /// longer, and this method waits until it is released.
+    ///
+    /// # Errors
+    /// The errors of [`Self::open`]. [`StateError::Locked`]: the directory was not released.
+    pub async fn open_again(path: impl AsRef<Path>) -> Result<Self, StateError> {
+        let until = Instant::now() + HOLD;
+        loop {
+            let path = path.as_ref().to_owned();
+            match blocking(move || Self::open(path)).await {
+                Err(StateError::Locked { .. }) if Instant::now() < until => sleep(AGAIN).await,
+                opened => return opened,
+            }
+        }
     }
 }
 

@@ -13,9 +13,7 @@ use zeroize::Zeroizing;
 
 use super::ahead::Piece;
 use super::content::{Carried, Content, Kept, Take};
-use super::{
-    Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, lives, open_load,
-};
+use super::{Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, lives};
 use crate::state::clock;
 use crate::state::error::StateError;
 use crate::state::lock::{self, Lock};
@@ -24,7 +22,7 @@ use crate::state::{Term, disk, key, line, strays, term};
 /// The file that names the attempt whose data has arrived completely, except for the key.
 const ATTEMPT: &str = "attempt";
 const ATTEMPT_LABEL: &str = "exonet-attempt-1";
-/// The file that says that no process has run the identity here yet. `exon` reads it.
+/// The file that says that the peers of the identity do not know yet that it is here. `exon` reads and removes it.
 const ARRIVED: &str = "arrived";
 /// The suffix of the directory of an identity that was ceded at the same place before.
 const FORMER: &str = "former";
@@ -116,18 +114,15 @@ impl Landing {
         Ok(())
     }
 
-    /// Puts together what is in `load` and what was sent ahead of it: the whole identity except its key. It is
-    /// durable when this returns.
+    /// Puts together what is in a load and what was sent ahead of it: the whole identity except its key. It is durable
+    /// when this returns.
     ///
     /// # Errors
-    /// [`StateError::Checkpoint`]: the load is for another node than that of `reader`, or is damaged, or something
-    /// that was sent ahead of it is missing. [`StateError::Exists`]: an identity already lives here.
-    /// [`StateError::Io`].
-    pub fn land(&mut self, load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError> {
-        let arriving = open_load(load, reader)?;
-        self.is_free_for(&arriving)?;
-        self.take_in(&arriving)?;
-        Ok(arriving)
+    /// [`StateError::Checkpoint`]: something that was sent ahead of the load is missing. [`StateError::Exists`]: an
+    /// identity already lives here. [`StateError::Io`].
+    pub fn land(&mut self, arriving: &Arriving) -> Result<(), StateError> {
+        self.is_free_for(arriving)?;
+        self.take_in(arriving)
     }
 
     /// Like [`super::restore`], for a load that may already have [landed](Self::land).
@@ -137,15 +132,13 @@ impl Landing {
     pub fn restore<A: Checkpoint>(
         &mut self,
         reader: &SecretKey,
-        load: &[u8],
+        arriving: &Arriving,
         deed: &[u8],
     ) -> Result<Restored<A>, StateError> {
-        let arriving = open_load(load, reader)?;
-        let secret = open_deed(deed, reader, &arriving)?;
+        let secret = open_deed(deed, reader, arriving)?;
         let application = arriving.application()?;
-        self.is_free_for(&arriving)?;
-        self.take_in(&arriving)?;
-        let term = self.term(&arriving)?;
+        self.land(arriving)?;
+        let term = self.term(arriving)?;
         let ready = self.ready(&arriving.id, arriving.generation)?;
         self.live(&secret, ready)?;
         Ok(Restored { id: arriving.id, term, application })
@@ -313,7 +306,7 @@ impl Landing {
             self.remove_others(folder, content)?;
         }
         // Writes all files before it forces the first: the file system then forces most of them together.
-        let mut written = Vec::with_capacity(content.files.len() + 2);
+        let mut written = Vec::with_capacity(content.files.len() + 3);
         for (name, file) in &content.files {
             let path = self.dir.join(name);
             let file = put(&path, file).map_err(StateError::io("write", &path))?;
@@ -325,7 +318,7 @@ impl Landing {
         // their names are forced together.
         let (own, term) = (content.fingerprint, Term { generation: content.generation, lineage: fresh()? });
         let (term, clock) = (term::encode(own, term), clock::encode(own, content.clock));
-        for (file, text) in [(term::FILE, &term), (clock::FILE, &clock)] {
+        for (file, text) in [(term::FILE, term.as_slice()), (clock::FILE, clock.as_slice()), (ARRIVED, &[])] {
             let path = self.dir.join(file);
             let file = disk::put_plain(&path, text)?;
             written.push((path, file));
@@ -357,11 +350,6 @@ impl Landing {
             }
         }
         Ok(())
-    }
-
-    /// Notes that no process has run the identity here yet. The note moves with the directory.
-    pub(super) fn note_arrival(&self) -> Result<(), StateError> {
-        disk::replace(&self.dir.join(ARRIVED), b"")
     }
 
     /// Gives the identity its key, and moves it to its directory.
@@ -424,14 +412,6 @@ fn is_free_for(path: &Path, id: &NodeId, generation: u64) -> Result<(), StateErr
         Some(left) if left < generation && id_in(path)? == *id => Ok(()),
         _ => Err(StateError::Exists { path: path.into() }),
     }
-}
-
-/// Checks that `deed` belongs to `load`, and that both are for the node of `reader`.
-///
-/// # Errors
-/// [`StateError::Checkpoint`]: they are not.
-pub fn check_deed(load: &[u8], deed: &[u8], reader: &SecretKey) -> Result<(), StateError> {
-    open_deed(deed, reader, &open_load(load, reader)?).map(drop)
 }
 
 pub(super) fn open_deed(

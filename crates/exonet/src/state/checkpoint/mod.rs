@@ -33,11 +33,12 @@ use super::error::StateError;
 use super::{SecretKey, StateDir, Term, disk, journal, key, line, pins, superseded, term};
 use application::{from_state, state_of};
 use content::{Content, Take};
+use landing::open_deed;
 
 pub use ahead::Ahead;
 pub use application::{ApplicationError, Checkpoint};
 pub use file::{Draft, finish_file};
-pub use landing::{Landing, check_deed};
+pub use landing::Landing;
 pub use restoring::{Arrival, RestoreError, restore_file};
 
 /// The first bytes of the content of a deed.
@@ -112,6 +113,14 @@ impl Arriving {
     /// [`StateError::Application`]: the application does not take in that state.
     pub fn application<A: Checkpoint>(&self) -> Result<A, StateError> {
         from_state(&self.content.application)
+    }
+
+    /// Checks that `deed` belongs to the load, and that it is for the node of `reader`.
+    ///
+    /// # Errors
+    /// [`StateError::Checkpoint`]: it is not.
+    pub fn check_deed(&self, deed: &[u8], reader: &SecretKey) -> Result<(), StateError> {
+        open_deed(deed, reader, self).map(drop)
     }
 }
 
@@ -217,17 +226,26 @@ impl StateDir {
     /// The caller must know that the load is safe where it will be restored.
     ///
     /// # Errors
-    /// [`StateError::Io`]: the identity may be ceded or not; [`ceded`] tells.
+    /// [`StateError::Io`]: the identity was not ceded, or the disk does not say whether it was; [`ceded`] tells.
     pub fn cede(self, load: &Load) -> Result<Deed, StateError> {
+        let Load { attempt, to, .. } = *load;
+        let mark = Ceded { attempt, to, generation: self.term.generation + 1 };
+        self.mark(&mark).or_else(|error| match ceded(&self.path) {
+            // The step that failed came after the one that ceded the identity.
+            Ok(Some(found)) if found == mark => Ok(()),
+            _ => Err(error),
+        })?;
+        deed_of(&self.secret, &mark)
+    }
+
+    /// Writes the record that the identity was ceded; it is durable when this returns.
+    fn mark(&self, ceded: &Ceded) -> Result<(), StateError> {
         self.lock.verify()?;
-        let Load { attempt, to, .. } = load;
-        let generation = self.term.generation + 1;
         let mut payload = [0; MARK_PAYLOAD];
-        let fields = key::fingerprint(&self.secret).into_iter().chain(attempt.0).chain(to.0);
-        let fields = fields.chain(generation.to_be_bytes());
+        let fields = key::fingerprint(&self.secret).into_iter().chain(ceded.attempt.0).chain(ceded.to.0);
+        let fields = fields.chain(ceded.generation.to_be_bytes());
         payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
-        disk::replace(&self.path.join(MARK), &line::encode(MARK_LABEL, &payload))?;
-        deed_of(&self.secret, &Ceded { attempt: *attempt, to: *to, generation })
+        disk::replace(&self.path.join(MARK), &line::encode(MARK_LABEL, &payload))
     }
 }
 
@@ -241,11 +259,7 @@ pub fn ceded(path: impl AsRef<Path>) -> Result<Option<Ceded>, StateError> {
         return Ok(None);
     }
     let corrupt = |what| StateError::CorruptTerm { path: mark.clone(), what };
-    let text = disk::read(&mark, |_| Ok(()))?;
-    let payload = line::decode::<MARK_PAYLOAD>(MARK_LABEL, &text).map_err(|error| match error {
-        line::LineError::Version => StateError::Version { path: mark.clone() },
-        line::LineError::Malformed(what) => corrupt(what),
-    })?;
+    let payload = line::read::<MARK_PAYLOAD>(&mark, MARK_LABEL, corrupt)?;
     let mut rest = Take(payload.get(4..).unwrap_or_default());
     let read = || -> Option<Ceded> {
         Some(Ceded { attempt: Attempt(rest.array()?), to: NodeId(rest.array()?), generation: rest.number()? })
@@ -335,7 +349,7 @@ pub fn restore<A: Checkpoint>(
     load: &[u8],
     deed: &[u8],
 ) -> Result<Restored<A>, StateError> {
-    Landing::beside(path).restore(reader, load, deed)
+    Landing::beside(path).restore(reader, &open_load(load, reader)?, deed)
 }
 
 fn deed_of(secret: &[u8; 32], ceded: &Ceded) -> Result<Deed, StateError> {

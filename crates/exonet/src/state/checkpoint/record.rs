@@ -66,18 +66,14 @@ impl Record {
         if !disk::exists(&self.path)? {
             return Ok(None);
         }
-        let text = disk::read(&self.path, |_| Ok(()))?;
-        let payload = line::decode::<PAYLOAD>(LABEL, &text).map_err(|error| match error {
-            line::LineError::Version => StateError::Version { path: self.path.clone() },
-            line::LineError::Malformed(what) => StateError::CorruptTerm { path: self.path.clone(), what },
-        })?;
+        let corrupt = |what| StateError::CorruptRecord { path: self.path.clone(), what };
+        let payload = line::read::<PAYLOAD>(&self.path, LABEL, corrupt)?;
         let mut rest = Take(payload.as_slice());
         let mut fields = || -> Option<Entry> {
             let (generation, attempt) = (rest.number()?, Attempt(rest.array()?));
             Some(Entry { generation, attempt, place: rest.array()? })
         };
-        let wrong = || StateError::CorruptTerm { path: self.path.clone(), what: "wrong length" };
-        fields().map(Some).ok_or_else(wrong)
+        fields().map(Some).ok_or_else(|| corrupt("wrong length"))
     }
 
     /// Notes that this checkpoint is restored. The note is durable when this returns.

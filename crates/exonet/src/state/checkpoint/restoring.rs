@@ -149,7 +149,6 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
             let Self { id, term, application, record, entry, mut landing, secret } = self;
             // After the note, the checkpoint can be restored at no other place. So the steps that can fail come first.
             let ready = landing.ready(&id, entry.generation)?;
-            landing.note_arrival()?;
             record.note(&entry)?;
             landing.live(&secret, ready)?;
             Ok(Restored { id, term, application })
