@@ -337,7 +337,7 @@ impl Engine {
             Some(false) => Outcome::Cancelled,
             None => Outcome::Unknown,
         };
-        Some(Settled { outcome, id: None, late: false, receiver_durability: None })
+        Some(Settled::without_id(outcome))
     }
 
     /// Takes the journal out. The caller closes it without the lock.

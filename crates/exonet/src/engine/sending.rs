@@ -93,7 +93,7 @@ impl Engine {
             self.receipts.close_lot(slot);
             self.gathering.lot = None;
         }
-        let never = Settled { outcome: Outcome::Cancelled, id: None, late: false, receiver_durability: None };
+        let never = Settled::without_id(Outcome::Cancelled);
         lot.end(at..gathered.count, never, |waker| self.after.wake(Some(waker)));
     }
 
