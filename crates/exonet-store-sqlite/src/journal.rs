@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use exonet_store::{
-    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, belongs_to, prepare,
+    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, belongs_to,
+    keep_from, prepare,
 };
 use rusqlite::params;
 
@@ -21,8 +22,6 @@ const FILE: &str = "journal.sqlite";
 const ASIDE: &str = "untrusted.sqlite";
 /// This file exists if the system has failed to write or force bytes that a run at the level `Process` had taken.
 const FAILED: &str = "failed";
-/// The groups that a snapshot keeps are at most this many times as long as the groups that it needs.
-const SPARSE: u64 = 4;
 /// The smallest number of bytes that is moved from the WAL into the database at once.
 const SETTLE: u64 = 1 << 20;
 
@@ -493,21 +492,8 @@ impl Storage for Journal {
     }
 
     fn keep_from(&self, needed: &[(u64, u64)]) -> u64 {
-        let mut wanted = vec![0_u64; self.batches.len()];
-        for (lsn, bytes) in needed {
-            let behind = self.batches.partition_point(|batch| batch.first <= *lsn);
-            if let Some(wanted) = behind.checked_sub(1).and_then(|place| wanted.get_mut(place)) {
-                *wanted += bytes;
-            }
-        }
-        let (mut from, mut kept, mut held) = (u64::MAX, 0_u64, 0_u64);
-        for (batch, wanted) in self.batches.iter().zip(wanted).rev() {
-            (kept, held) = (kept + batch.bytes, held + wanted);
-            if wanted > 0 && held.saturating_mul(SPARSE) >= kept {
-                from = batch.first;
-            }
-        }
-        from
+        let batches: Vec<_> = self.batches.iter().map(|batch| (batch.first, batch.bytes)).collect();
+        keep_from(&batches, needed)
     }
 
     fn lsn(&self) -> u64 {

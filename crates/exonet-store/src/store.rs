@@ -13,6 +13,9 @@ const NAME: &str = "store";
 /// The name of this crate's log, and a file that it always has.
 const LOG: (&str, &str) = ("log", "run");
 
+/// The kept groups have at most this many times as many bytes as are needed of them.
+const SPARSE: u64 = 4;
+
 /// A way to keep a journal: the [log](LogStore) of this crate, or another implementation.
 ///
 /// An implementation has to do what [`Storage`], [`Groups`] and [`Trust`] say. The module `contract` tests this (feature
@@ -105,6 +108,27 @@ pub fn belongs_to(dir: &Path, name: &str) -> Result<bool, StoreError> {
         Some(store) if store != name => Err(StoreError::OtherStore { path: dir.to_path_buf(), store }),
         noted => Ok(noted.is_some()),
     }
+}
+
+/// Returns what [`Storage::keep_from`] has to return, for a store that keeps or removes groups in batches. `batches` has
+/// all of them in order, each with the LSN of its first group and its number of bytes.
+#[must_use]
+pub fn keep_from(batches: &[(u64, u64)], needed: &[(u64, u64)]) -> u64 {
+    let mut wanted = vec![0_u64; batches.len()];
+    for (lsn, bytes) in needed {
+        let behind = batches.partition_point(|(first, _)| first <= lsn);
+        if let Some(wanted) = behind.checked_sub(1).and_then(|place| wanted.get_mut(place)) {
+            *wanted += bytes;
+        }
+    }
+    let (mut from, mut kept, mut held) = (u64::MAX, 0_u64, 0_u64);
+    for ((first, size), wanted) in batches.iter().zip(wanted).rev() {
+        (kept, held) = (kept + size, held + wanted);
+        if wanted > 0 && held.saturating_mul(SPARSE) >= kept {
+            from = *first;
+        }
+    }
+    from
 }
 
 /// Fails unless the log keeps the journal in `dir`, or `dir` has none.
