@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use exonet_store::{
-    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, belongs_to,
-    keep_from, prepare,
+    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, belongs_to, keep_from,
+    prepare, sync_dir,
 };
 use rusqlite::params;
 
@@ -322,16 +322,6 @@ fn enter(batches: &mut VecDeque<Batch>, lsn: u64, bytes: u64, size: u64) {
         Some(last) if last.bytes < size => last.bytes += bytes,
         _ => batches.push_back(Batch { first: lsn, bytes }),
     }
-}
-
-#[cfg(unix)]
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_dir(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 /// Calls `each` with the bytes of `records` in parts, numbered from zero.

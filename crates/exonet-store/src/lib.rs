@@ -110,7 +110,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use ahead::{Settled, Standing, is_clean, standing};
-pub use disk::boot_id;
+pub use disk::{boot_id, sync_dir};
 pub use error::StoreError;
 pub use found::{Found, FoundGroup, Groups, ReadGroups};
 #[cfg(unix)]

@@ -67,14 +67,7 @@ impl Store for LogStore {
 pub fn prepare(dir: &Path, name: &str, options: &Options) -> Result<Option<[u8; 16]>, StoreError> {
     disk::make_dir(dir).map_err(StoreError::io("make", dir))?;
     let boot = (options.boot)();
-    if options.level == Level::Process {
-        if let Some(kind) = disk::remote(dir).map_err(StoreError::io("inspect", dir))? {
-            return Err(StoreError::Remote { path: dir.to_path_buf(), kind });
-        }
-        if boot.is_none() {
-            return Err(StoreError::NoBootId);
-        }
-    }
+    check_level(options.level, dir, boot, || disk::remote(dir))?;
     if !belongs_to(dir, name)? {
         let (path, new) = (dir.join(NAME), dir.join("store.new"));
         let note = || {
@@ -87,6 +80,23 @@ pub fn prepare(dir: &Path, name: &str, options: &Options) -> Result<Option<[u8; 
         note().map_err(StoreError::io("write", &path))?;
     }
     Ok(boot)
+}
+
+/// Checks that the file system of `dir` and the system are good enough for the level. `boot` is the id of the current
+/// boot, and `remote` tells the kind of the file system, as [`disk::remote`] does.
+pub(crate) fn check_level(
+    level: Level,
+    dir: &Path,
+    boot: Option<[u8; 16]>,
+    remote: impl FnOnce() -> io::Result<Option<&'static str>>,
+) -> Result<(), StoreError> {
+    if level != Level::Process {
+        return Ok(());
+    }
+    if let Some(kind) = remote().map_err(StoreError::io("inspect", dir))? {
+        return Err(StoreError::Remote { path: dir.to_path_buf(), kind });
+    }
+    if boot.is_none() { Err(StoreError::NoBootId) } else { Ok(()) }
 }
 
 /// Whether the store `name` keeps the journal in `dir`. False: `dir` has no journal.

@@ -216,15 +216,17 @@ fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(unix)]
-pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    File::open(dir)?.sync_all()
-}
-
-/// On other systems a directory cannot be opened for that. There the file system's own journal keeps the order of
-/// names.
-#[cfg(not(unix))]
-pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {
+/// Forces the names in the directory to the disk.
+///
+/// On systems other than Unix a directory cannot be opened for that, and this does nothing. There the file system's own
+/// journal keeps the order of names.
+///
+/// # Errors
+/// The directory cannot be opened, or not be forced.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        File::open(dir)?.sync_all()?;
+    }
     Ok(())
 }
