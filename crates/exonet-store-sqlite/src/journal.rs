@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use exonet_store::{
-    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, belongs_to, keep_from,
-    prepare, sync_dir,
+    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, belongs_to,
+    keep_from, prepare, sync_dir,
 };
 use rusqlite::params;
 
 use crate::NAME;
-use crate::database::{Database, Ended, NEVER, PART, Run, id_of, lsn_of, number, signed};
-use crate::groups::{Nothing, Reader, lock};
+use crate::database::{Database, Ended, PART, Run, id_of, lsn_of, number, signed};
+use crate::groups::{Nothing, Reader, Sizes, lock, snapshot_len};
 use crate::room::{Reserve, with_reserve};
 
 const FILE: &str = "journal.sqlite";
@@ -146,14 +146,12 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
 
     let (batches, after, last_lsn) = batches(&db, run.base, options.segment)?;
     let lsn = last_lsn.max(run.base);
+    let sizes = Sizes { groups: bytes_of(&batches), snapshot: snapshot_len(&db)? };
     let (db, reading) = (Arc::new(Mutex::new(db)), Arc::new(()));
     let groups = match run.aside {
-        None => Groups::new(Reader::new(&db, run.base, lsn, &reading)?),
+        None => Groups::new(Reader::new(&db, run.base, lsn, sizes, &reading)),
         Some(_) => aside(dir, options.identity, &reading)?,
     };
-    let state =
-        lock(&db).0.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM snapshot", [], |row| row.get(0));
-    let state = number(state.map_err(lock(&db).told("read"))?);
     let shared = Shared {
         db: Arc::downgrade(&db),
         dir: dir.to_path_buf(),
@@ -176,7 +174,7 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
         segment: options.segment,
         unsettled: 0,
         grown: after,
-        due: limit.max(state),
+        due: limit.max(sizes.snapshot.unwrap_or(0)),
         limit,
         reserve: Reserve::new(dir, options.segment),
         reading,
@@ -197,8 +195,7 @@ pub(crate) fn read(dir: &Path, options: &Options) -> Result<Option<(Trust, Group
     Ok(match (last.distrust, last.run) {
         (Some(reason), _) => Some((Trust::Untrusted(reason), Groups::new(Nothing))),
         (None, Some(run)) => {
-            let groups = Reader::new(&Arc::new(Mutex::new(db)), run.base, NEVER, &Arc::new(()))?;
-            Some((Trust::Trusted, Groups::new(groups)))
+            Some((Trust::Trusted, Groups::new(Reader::of_all(db, run.base, &Arc::new(()))?)))
         }
         (None, None) => None,
     })
@@ -297,7 +294,7 @@ fn aside(dir: &Path, identity: [u8; 32], reading: &Arc<()>) -> Result<Groups, St
     }
     let db = Database::open(&dir.join(ASIDE))?;
     let Some(run) = Run::read(&db, identity)? else { return Ok(Groups::new(Nothing)) };
-    Ok(Groups::new(Reader::new(&Arc::new(Mutex::new(db)), run.base, NEVER, reading)?))
+    Ok(Groups::new(Reader::of_all(db, run.base, reading)?))
 }
 
 /// All groups in batches, the number of bytes of those after the snapshot, and the last LSN.
@@ -315,6 +312,10 @@ fn batches(db: &Database, base: u64, size: u64) -> Result<(VecDeque<Batch>, u64,
         Ok((batches, after, last))
     };
     scan().map_err(db.told("read"))
+}
+
+fn bytes_of(batches: &VecDeque<Batch>) -> u64 {
+    batches.iter().map(|batch| batch.bytes).sum()
 }
 
 fn enter(batches: &mut VecDeque<Batch>, lsn: u64, bytes: u64, size: u64) {
@@ -461,14 +462,14 @@ impl Storage for Journal {
             return Err(self.shared.fail(error));
         }
         (self.run.base, self.run.aside) = (self.lsn, None);
-        let had: u64 = self.batches.iter().map(|batch| batch.bytes).sum();
+        let had = bytes_of(&self.batches);
         while self.batches.get(1).is_some_and(|next| next.first <= from) {
             self.batches.pop_front();
         }
         if from > self.lsn {
             self.batches.clear();
         }
-        let has: u64 = self.batches.iter().map(|batch| batch.bytes).sum();
+        let has = bytes_of(&self.batches);
         (self.grown, self.due) = (0, self.limit.max(len));
         if had > has {
             match lock(&self.db).shrink() {
