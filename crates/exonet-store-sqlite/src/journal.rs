@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use exonet_store::{
-    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, belongs_to,
-    keep_from, prepare, sync_dir,
+    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, keep_from, prepare,
+    sync_dir,
 };
 use rusqlite::params;
 
@@ -182,23 +182,6 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
     let trust = last.distrust.map_or(Trust::Trusted, Trust::Untrusted);
     let is_new = last.distrust.is_none() && lsn == 0;
     Ok((journal, Found { trust, generation, is_new, groups }))
-}
-
-/// Reads the groups that [`open`] would find.
-pub(crate) fn read(dir: &Path, options: &Options) -> Result<Option<(Trust, Groups)>, StoreError> {
-    let path = dir.join(FILE);
-    if !belongs_to(dir, NAME)? || !(is_there(&path)? || is_there(&dir.join(ASIDE))?) {
-        return Ok(None);
-    }
-    let db = Database::open(&path)?;
-    let last = Last::read(&db, dir, options.identity, (options.boot)())?;
-    Ok(match (last.distrust, last.run) {
-        (Some(reason), _) => Some((Trust::Untrusted(reason), Groups::new(Nothing))),
-        (None, Some(run)) => {
-            Some((Trust::Trusted, Groups::new(Reader::of_all(db, run.base, &Arc::new(()))?)))
-        }
-        (None, None) => None,
-    })
 }
 
 /// The state in which the last run has left the journal.

@@ -115,7 +115,7 @@ pub use error::StoreError;
 pub use found::{Found, FoundGroup, Groups, ReadGroups};
 #[cfg(unix)]
 pub use shelf::{Kept, Shelf};
-pub use store::{LogStore, Store, belongs_to, keep_from, prepare};
+pub use store::{LogStore, Store, keep_from, prepare};
 pub use trust::{Reason, Trust};
 
 /// The largest number of bytes in one group, and in the state of one snapshot.

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::error::StoreError;
-use crate::{Found, Groups, Level, Options, Storage, Trust, disk, open, read};
+use crate::{Found, Level, Options, Storage, disk, open};
 
 /// The file in the directory of a journal that has the name of the store. The log of this crate does not write it: its
 /// other files tell.
@@ -18,8 +18,8 @@ const SPARSE: u64 = 4;
 
 /// A way to keep a journal: the [log](LogStore) of this crate, or another implementation.
 ///
-/// An implementation has to do what [`Storage`], [`Groups`] and [`Trust`] say. The module `contract` tests this (feature
-/// `contract`). Another implementation calls [`prepare`] first when it opens a journal.
+/// An implementation has to do what [`Storage`], [`Groups`](crate::Groups) and [`Trust`](crate::Trust) say. The module
+/// `contract` tests this (feature `contract`). Another implementation calls [`prepare`] first when it opens a journal.
 pub trait Store: Send + Sync + 'static {
     /// The name of the store: one word. The directory of a journal has this name in a file, so that no other store begins
     /// a second journal there.
@@ -30,16 +30,9 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`] says what is wrong, and what to do. After an error, the journal of the last run is not lost.
     fn open(&self, dir: &Path, options: Options) -> Result<(Box<dyn Storage>, Found), StoreError>;
-
-    /// Reads the journal in `dir`, and does not change its content: see [`crate::read`]. The caller must drop the groups
-    /// before it opens the journal.
-    ///
-    /// # Errors
-    /// The errors of [`Store::open`].
-    fn read(&self, dir: &Path, options: Options) -> Result<Option<(Trust, Groups)>, StoreError>;
 }
 
-/// The log of this crate: [`open`] and [`read`].
+/// The log of this crate: [`open`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogStore;
 
@@ -50,10 +43,6 @@ impl Store for LogStore {
 
     fn open(&self, dir: &Path, options: Options) -> Result<(Box<dyn Storage>, Found), StoreError> {
         open(dir, options)
-    }
-
-    fn read(&self, dir: &Path, options: Options) -> Result<Option<(Trust, Groups)>, StoreError> {
-        read(dir, options)
     }
 }
 
@@ -99,11 +88,8 @@ pub(crate) fn check_level(
     if boot.is_none() { Err(StoreError::NoBootId) } else { Ok(()) }
 }
 
-/// Whether the store `name` keeps the journal in `dir`. False: `dir` has no journal.
-///
-/// # Errors
-/// [`StoreError::OtherStore`]: another store keeps the journal there.
-pub fn belongs_to(dir: &Path, name: &str) -> Result<bool, StoreError> {
+/// Whether the store `name` keeps the journal in `dir`. False: `dir` has no journal. Fails if another store keeps it.
+fn belongs_to(dir: &Path, name: &str) -> Result<bool, StoreError> {
     let path = dir.join(NAME);
     let noted = match fs::read_to_string(&path) {
         Ok(noted) => Some(noted),
