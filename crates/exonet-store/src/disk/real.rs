@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::map::{Flush, Map};
 use super::witness::RealWitness;
-use super::{Disk, DiskFile, Syncer, Witness, place};
+use super::{Disk, DiskFile, Syncer, Witness, map, place};
 use crate::{Options, Runtime};
 
 /// A directory of the operating system.
@@ -148,7 +148,9 @@ impl DiskFile for RealFile {
                 map.write(at, part)?;
                 at = at.saturating_add(part.len());
             }
-            map.fetch(at);
+            if parts.last().is_some_and(|part| map::is_short(part)) {
+                map.fetch(at);
+            }
             return Ok(());
         }
         match parts {
