@@ -359,7 +359,7 @@ type Settled struct {
 	Late    bool
 	Reason  string
 	ID      string
-	// How durable the receiver was, by its own word: "memory", "process", "batched" or "sync". Empty: the outcome does not
+	// The durability level that the receiver has declared: "memory", "process", "batched" or "sync". Empty: the outcome does not
 	// come from the receiver.
 	ReceiverDurability string
 }

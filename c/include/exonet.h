@@ -903,8 +903,8 @@ struct exonet_str exonet_receipt_id(const struct exonet_receipt *receipt);
 // Why a message was rejected or refused, or other details of its outcome, as a sentence. Empty if there are none.
 struct exonet_str exonet_receipt_reason(const struct exonet_receipt *receipt);
 
-// How durable the receiver was, by its own word, when the message got its outcome: "memory", "process", "batched" or "sync". Empty
-// if there is no outcome, or if it does not come from the receiver.
+// The durability level that the receiver has declared: "memory", "process", "batched" or "sync". Empty if there is no outcome, or
+// if it does not come from the receiver.
 struct exonet_str exonet_receipt_receiver_durability(const struct exonet_receipt *receipt);
 
 // Withdraws the message. If it has not left, its outcome is EXONET_CANCELLED. If it has, `asked`, which may be NULL,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use exo::send::{Cancel, Settled, Status};
-use exo::{Outcome, Receipt};
+use exo::{DurabilityLevel, Outcome, Receipt};
 
 use crate::border::{Out, border, free, given, look};
 use crate::fault::{Fault, exonet_code, exonet_error};
@@ -84,7 +84,6 @@ pub struct exonet_receipt {
     watched: AtomicBool,
     id: OnceLock<Text>,
     reason: OnceLock<Text>,
-    durability: OnceLock<Text>,
 }
 
 fn locked(receipt: &Mutex<Receipt>) -> MutexGuard<'_, Receipt> {
@@ -101,7 +100,6 @@ impl exonet_receipt {
             watched: AtomicBool::new(false),
             id: OnceLock::new(),
             reason: OnceLock::new(),
-            durability: OnceLock::new(),
         };
         if token.is_some() {
             receipt.watch(token);
@@ -207,17 +205,18 @@ pub extern "C" fn exonet_receipt_reason(receipt: Option<&exonet_receipt>) -> exo
     })
 }
 
-/// How durable the receiver was, by its own word, when the message got its outcome: "memory", "process", "batched" or "sync". Empty
-/// if there is no outcome, or if it does not come from the receiver.
+/// The durability level that the receiver has declared: "memory", "process", "batched" or "sync". Empty if there is no outcome, or
+/// if it does not come from the receiver.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_receipt_receiver_durability(receipt: Option<&exonet_receipt>) -> exonet_str {
     look(exonet_str::empty(), || {
-        let receipt = receipt?;
-        if receipt.durability.get().is_none() {
-            let level = receipt.settled()?.receiver_durability?;
-            let _ = receipt.durability.set(Text::new(level.to_string()));
-        }
-        receipt.durability.get().map(Text::lend)
+        Some(exonet_str::fixed(match receipt?.settled()?.receiver_durability? {
+            DurabilityLevel::Memory => "memory\0",
+            DurabilityLevel::Process => "process\0",
+            DurabilityLevel::Batched => "batched\0",
+            DurabilityLevel::Sync => "sync\0",
+            _ => return None,
+        }))
     })
 }
 

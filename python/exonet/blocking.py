@@ -439,7 +439,7 @@ class GroupStream:
 
 
 class StreamAnswers:
-    """The messages that a member of a group sends under the name of a stream: an iterator. See ``exonet.StreamAnswers``."""
+    """The messages that a member of a group sends under the name of a stream. See ``exonet.StreamAnswers``."""
 
     def __init__(self, answers: _native.StreamAnswers) -> None:
         self._answers = answers
@@ -448,11 +448,12 @@ class StreamAnswers:
         """The next message, or None at the end."""
         return self._answers.recv().wait(timeout)
 
-    def __iter__(self) -> StreamAnswers:
-        return self
-
-    def __next__(self) -> _native.Delivery:
-        return self._answers.__anext__().wait()
+    def __iter__(self) -> Iterator[_native.Delivery]:
+        while True:
+            delivery = self.recv()
+            if delivery is None:
+                return
+            yield delivery
 
 
 class Node:

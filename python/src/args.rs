@@ -140,7 +140,12 @@ pub(crate) struct Treatment<'a, 'py> {
     pub(crate) early: Option<bool>,
 }
 
-impl Treatment<'_, '_> {
+impl<'a> Treatment<'a, '_> {
+    /// How a message of a stream is sent: the stream has its tag and its priority.
+    pub(crate) const fn in_stream(deadline: Option<f64>, confirm: Option<&'a str>) -> Self {
+        Self { tag: None, priority: None, deadline, confirm, early: None }
+    }
+
     /// A message with this body.
     pub(crate) fn message(&self, body: &Bound<'_, PyAny>) -> PyResult<Message> {
         let mut message = Message::new(bytes("body", body)?);

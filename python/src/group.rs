@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use exonet::group::{
-    Group as CoreGroup, GroupReceipt as CoreReceipt, MemberLine, MemberState, Mode, Remove,
+    Group as CoreGroup, GroupError, GroupReceipt as CoreReceipt, MemberLine, MemberState, Mode, Remove,
     Verdict as CoreVerdict, Why,
 };
 use pyo3::prelude::*;
@@ -107,10 +107,8 @@ impl Group {
         let message = Treatment { tag, priority, deadline, confirm, early: None }.message(body)?;
         let mode = self::mode(mode)?;
         let (inner, group) = self.held.get()?;
-        let (inner, group, runtime) = (Arc::clone(inner), group.clone(), inner.runtime.clone());
-        let send = async move { Ok(group.send(mode, message).await?) };
-        let give = move |py: Python<'_>, receipt| GroupReceipt::give(py, inner, receipt);
-        Ok(Operation::new(&runtime, "Group.send()", work(send, give)))
+        let group = group.clone();
+        Ok(GroupReceipt::of(inner, "Group.send()", async move { group.send(mode, message).await }))
     }
 
     /// A stream to the current members of the group. `queue` is the largest number of messages that may be open at a member
@@ -220,7 +218,18 @@ pub(crate) struct GroupReceipt {
 }
 
 impl GroupReceipt {
-    pub(crate) fn give(py: Python<'_>, inner: Arc<Inner>, receipt: CoreReceipt) -> PyResult<Py<Self>> {
+    /// The method `name`, which gives the receipt of what `send` sends.
+    pub(crate) fn of(
+        inner: &Arc<Inner>,
+        name: &'static str,
+        send: impl Future<Output = Result<CoreReceipt, GroupError>> + Send + 'static,
+    ) -> Operation {
+        let (inner, runtime) = (Arc::clone(inner), inner.runtime.clone());
+        let give = move |py: Python<'_>, receipt| Self::give(py, inner, receipt);
+        Operation::new(&runtime, name, work(async move { Ok(send.await?) }, give))
+    }
+
+    fn give(py: Python<'_>, inner: Arc<Inner>, receipt: CoreReceipt) -> PyResult<Py<Self>> {
         let watched = Arc::new(Watched { receipt: Mutex::new(receipt), wanted: Notify::new() });
         Py::new(py, Self { held: Held::new((inner, watched)) })
     }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use exonet::group::{
     Cause, Departure as CoreDeparture, Group as CoreGroup, GroupStream as CoreStream, Remove, WhenFull,
 };
-use exonet::stream::StreamReceiver;
 use pyo3::prelude::*;
-use tokio::sync::Mutex;
 
 use crate::args::{self, Treatment};
 use crate::fault::Fault;
@@ -15,7 +13,7 @@ use crate::group::{GroupReceipt, mode};
 use crate::node::{Inner, node_id};
 use crate::op::{Operation, work};
 use crate::runtime::Held;
-use crate::stream::{giver, next};
+use crate::stream::Reader;
 
 /// A stream to the members of a group, made by `group.stream(name)`: each member takes the messages in the order in which
 /// they were sent, in a `Stream` of that name. If the object is dropped, messages that were sent are still delivered.
@@ -70,10 +68,7 @@ impl GroupStream {
         F: Future<Output = Result<exonet::group::GroupReceipt, exonet::group::GroupError>> + Send + 'static,
     {
         let (inner, stream) = self.held.get()?;
-        let (send, runtime) = (send(stream.clone()), inner.runtime.clone());
-        let inner = Arc::clone(inner);
-        let give = move |py: Python<'_>, receipt| GroupReceipt::give(py, inner, receipt);
-        Ok(Operation::new(&runtime, name, work(async move { Ok(send.await?) }, give)))
+        Ok(GroupReceipt::of(inner, name, send(stream.clone())))
     }
 }
 
@@ -120,8 +115,7 @@ impl GroupStream {
         deadline: Option<f64>,
         confirm: Option<&str>,
     ) -> PyResult<Operation> {
-        let message =
-            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+        let message = Treatment::in_stream(deadline, confirm).message(body)?;
         let mode = self::mode(mode)?;
         let send = |stream: CoreStream| async move { stream.send(mode, message).await };
         self.receipt("GroupStream.send()", send)
@@ -156,26 +150,19 @@ impl GroupStream {
     fn answers(&self, member: &str) -> PyResult<Option<StreamAnswers>> {
         let (inner, stream) = self.held.get()?;
         let answers = stream.answers(&node_id(member)?);
-        Ok(answers.map(|receiver| StreamAnswers {
-            inner: Held::new(Arc::clone(inner)),
-            receiver: Held::new(Arc::new(Mutex::new(Some(receiver)))),
-        }))
+        Ok(answers.map(|receiver| StreamAnswers(Reader::new(inner, receiver))))
     }
 }
 
 /// The messages that a member of a group sends under the name of a stream to the group: use it in `async for`.
 #[pyclass(frozen, module = "exonet", weakref)]
-pub(crate) struct StreamAnswers {
-    inner: Held<Arc<Inner>>,
-    receiver: Held<Arc<Mutex<Option<StreamReceiver>>>>,
-}
+pub(crate) struct StreamAnswers(Reader);
 
 #[pymethods]
 impl StreamAnswers {
     /// Waits for the next message: a `Delivery`, or None at the end. See `Stream.recv`.
     fn recv(&self) -> PyResult<Operation> {
-        let (inner, next) = (self.inner.get()?, next(Arc::clone(self.receiver.get()?)));
-        Ok(Operation::new(&inner.runtime, "StreamAnswers.recv()", work(next, giver(inner))))
+        self.0.recv("StreamAnswers.recv()")
     }
 
     fn __aiter__(slf: Py<Self>) -> Py<Self> {
@@ -183,9 +170,7 @@ impl StreamAnswers {
     }
 
     fn __anext__(&self) -> PyResult<Operation> {
-        let (inner, receiver) = (self.inner.get()?, Arc::clone(self.receiver.get()?));
-        let step = async move { next(receiver).await?.ok_or_else(Fault::end).map(Some) };
-        Ok(Operation::of_for(&inner.runtime, "async for", work(step, giver(inner))))
+        self.0.step()
     }
 }
 

@@ -140,8 +140,7 @@ impl Session {
         deadline: Option<f64>,
         confirm: Option<&str>,
     ) -> PyResult<Operation> {
-        let message =
-            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+        let message = Treatment::in_stream(deadline, confirm).message(body)?;
         let halves = Arc::clone(self.halves.get()?);
         let send = async move {
             let mut sender = halves.sender.lock().await;
@@ -161,8 +160,7 @@ impl Session {
         deadline: Option<f64>,
         confirm: Option<&str>,
     ) -> PyResult<Operation> {
-        let message =
-            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+        let message = Treatment::in_stream(deadline, confirm).message(body)?;
         let (halves, delivery) = (Arc::clone(self.halves.get()?), delivery.clone().unbind());
         let answer = async move {
             let mut sender = halves.sender.lock().await;

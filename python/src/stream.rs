@@ -20,10 +20,8 @@ use crate::runtime::Held;
 /// continues at the same place.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct Stream {
-    inner: Held<Arc<Inner>>,
     sender: Held<Arc<Mutex<StreamSender>>>,
-    /// None: the stream was stopped.
-    receiver: Held<Arc<Mutex<Option<StreamReceiver>>>>,
+    reader: Reader,
     peer: String,
     name: String,
 }
@@ -37,7 +35,7 @@ async fn taken(mut delivery: CoreDelivery) -> Result<Taken, Fault> {
     Ok(Taken::of_delivery(delivery, body))
 }
 
-pub(crate) async fn next(receiver: Arc<Mutex<Option<StreamReceiver>>>) -> Result<Option<Taken>, Fault> {
+async fn next(receiver: Arc<Mutex<Option<StreamReceiver>>>) -> Result<Option<Taken>, Fault> {
     let mut receiver = receiver.lock().await;
     let Some(receiver) = receiver.as_mut() else { return Ok(None) };
     match receiver.recv().await? {
@@ -54,14 +52,40 @@ pub(crate) fn giver(
     move |py, taken| taken.map_or_else(|| Ok(py.None()), |taken| taken.give(py, &inner).map(Py::into_any))
 }
 
+/// Reads one direction of a stream.
+pub(crate) struct Reader {
+    inner: Held<Arc<Inner>>,
+    /// None: the stream was stopped.
+    receiver: Held<Arc<Mutex<Option<StreamReceiver>>>>,
+}
+
+impl Reader {
+    pub(crate) fn new(inner: &Arc<Inner>, receiver: StreamReceiver) -> Self {
+        let receiver = Arc::new(Mutex::new(Some(receiver)));
+        Self { inner: Held::new(Arc::clone(inner)), receiver: Held::new(receiver) }
+    }
+
+    /// The method `name`, which waits for the next message.
+    pub(crate) fn recv(&self, name: &'static str) -> PyResult<Operation> {
+        let (inner, next) = (self.inner.get()?, next(Arc::clone(self.receiver.get()?)));
+        Ok(Operation::new(&inner.runtime, name, work(next, giver(inner))))
+    }
+
+    /// A step of `async for`.
+    pub(crate) fn step(&self) -> PyResult<Operation> {
+        let (inner, receiver) = (self.inner.get()?, Arc::clone(self.receiver.get()?));
+        let step = async move { next(receiver).await?.ok_or_else(Fault::end).map(Some) };
+        Ok(Operation::of_for(&inner.runtime, "async for", work(step, giver(inner))))
+    }
+}
+
 impl Stream {
     pub(crate) fn give(py: Python<'_>, inner: &Arc<Inner>, stream: CoreStream) -> PyResult<Py<Self>> {
         let (peer, name) =
             (stream.peer().id().to_string(), String::from_utf8_lossy(stream.name()).into_owned());
         let (sender, receiver) = stream.split();
-        let (sender, receiver) = (Arc::new(Mutex::new(sender)), Arc::new(Mutex::new(Some(receiver))));
-        let inner = Held::new(Arc::clone(inner));
-        Py::new(py, Self { inner, sender: Held::new(sender), receiver: Held::new(receiver), peer, name })
+        let (sender, reader) = (Held::new(Arc::new(Mutex::new(sender))), Reader::new(inner, receiver));
+        Py::new(py, Self { sender, reader, peer, name })
     }
 
     fn receipt(
@@ -69,7 +93,7 @@ impl Stream {
         name: &'static str,
         queue: impl Future<Output = Result<CoreReceipt, Fault>> + Send + 'static,
     ) -> PyResult<Operation> {
-        let runtime = self.inner.get()?.runtime.clone();
+        let runtime = self.reader.inner.get()?.runtime.clone();
         let handle = runtime.clone();
         let give = move |py: Python<'_>, receipt| Receipt::give(py, handle, receipt);
         Ok(Operation::new(&runtime, name, work(queue, give)))
@@ -98,8 +122,7 @@ impl Stream {
         deadline: Option<f64>,
         confirm: Option<&str>,
     ) -> PyResult<Operation> {
-        let message =
-            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+        let message = Treatment::in_stream(deadline, confirm).message(body)?;
         let sender = Arc::clone(self.sender.get()?);
         self.receipt("Stream.send()", async move { Ok(sender.lock().await.send(message).await?) })
     }
@@ -114,8 +137,7 @@ impl Stream {
         deadline: Option<f64>,
         confirm: Option<&str>,
     ) -> PyResult<Operation> {
-        let message =
-            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+        let message = Treatment::in_stream(deadline, confirm).message(body)?;
         let (sender, delivery) = (Arc::clone(self.sender.get()?), delivery.clone().unbind());
         self.receipt("Stream.ack_and_send()", async move {
             let mut sender = sender.lock().await;
@@ -143,21 +165,21 @@ impl Stream {
     /// Raises `StreamMissing` and `StreamContinues` once, and continues when called again; `StreamReset` and
     /// `StreamBroken` for good.
     fn recv(&self) -> PyResult<Operation> {
-        let (inner, next) = (self.inner.get()?, next(Arc::clone(self.receiver.get()?)));
-        Ok(Operation::new(&inner.runtime, "Stream.recv()", work(next, giver(inner))))
+        self.reader.recv("Stream.recv()")
     }
 
     /// Stops receiving: messages that arrive until the stream ends are rejected, with this reason.
     #[pyo3(signature = (reason=""))]
     fn stop(&self, reason: &str) -> PyResult<Operation> {
-        let (receiver, reason) = (Arc::clone(self.receiver.get()?), reason.to_owned());
+        let Reader { inner, receiver } = &self.reader;
+        let (receiver, reason) = (Arc::clone(receiver.get()?), reason.to_owned());
         let stop = async move {
             if let Some(receiver) = receiver.lock().await.take() {
                 receiver.stop(reason);
             }
             Ok(())
         };
-        Ok(Operation::new(&self.inner.get()?.runtime, "Stream.stop()", work(stop, |py, ()| Ok(py.None()))))
+        Ok(Operation::new(&inner.get()?.runtime, "Stream.stop()", work(stop, |py, ()| Ok(py.None()))))
     }
 
     fn __aiter__(slf: Py<Self>) -> Py<Self> {
@@ -165,9 +187,7 @@ impl Stream {
     }
 
     fn __anext__(&self) -> PyResult<Operation> {
-        let (inner, receiver) = (self.inner.get()?, Arc::clone(self.receiver.get()?));
-        let step = async move { next(receiver).await?.ok_or_else(Fault::end).map(Some) };
-        Ok(Operation::of_for(&inner.runtime, "async for", work(step, giver(inner))))
+        self.reader.step()
     }
 
     fn __repr__(&self) -> String {

@@ -101,6 +101,10 @@ pub struct Limits {
     pub queued_in_memory: usize,
     /// The largest message that is sent or taken, in bytes. Default 2^40.
     pub message: u64,
+    /// The largest message whose body the application gives as a whole, in bytes: such a body is one record of a journal. Bodies that
+    /// the application writes as it goes may be longer. Default: no limit beside `message`; in the library `exonet`, 4 GiB less 1 KiB
+    /// in a node with a journal.
+    pub whole_message: u64,
     /// Free slots granted to one peer at most, those aside whose message waits for the application. Default 32,768.
     pub slots: u64,
     /// The pool that plain messages of up to 64 KiB from one peer share until the application takes them.
@@ -138,6 +142,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The largest message that is sent if the application gives its body as a whole.
+    pub fn largest_whole(&self) -> u64 {
+        self.message.min(self.whole_message)
+    }
+
     /// As it counts: `pool_window` is never below one maximum message.
     pub(crate) fn pool_window(&self) -> u64 {
         self.pool_window.max(POOLED)
@@ -166,6 +175,7 @@ impl Default for Limits {
             queued_bytes: 32 << 20,
             queued_in_memory: 64 << 20,
             message: 1 << 40,
+            whole_message: u64::MAX,
             slots: 32_768,
             pool_window: 8 << 20,
             lane_window: 16 << 10,

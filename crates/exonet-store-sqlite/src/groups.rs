@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use exonet_store::{FoundGroup, ReadGroups, StoreError};
 use rusqlite::params;
 
-use crate::database::{Database, id_of, lsn_of, number, signed};
+use crate::database::{Database, NEVER, id_of, lsn_of, number, signed};
 
 /// Reads the groups of a database. The journal may append to the database at the same time.
 pub(crate) struct Reader {
@@ -28,33 +28,52 @@ pub(crate) fn lock(db: &Mutex<Database>) -> MutexGuard<'_, Database> {
     db.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How many bytes a database has.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    /// The bytes of all groups.
+    pub(crate) groups: u64,
+    /// The bytes of the snapshot. None: there is no snapshot.
+    pub(crate) snapshot: Option<u64>,
+}
+
+/// The number of bytes of the snapshot. None: there is no snapshot.
+pub(crate) fn snapshot_len(db: &Database) -> Result<Option<u64>, StoreError> {
+    sum(db, "snapshot")
+}
+
+/// The number of bytes in the table. None: it has no rows.
+fn sum(db: &Database, table: &str) -> Result<Option<u64>, StoreError> {
+    let sum = format!("SELECT sum(length(bytes)) FROM {table}");
+    let sum = db.0.query_row(&sum, [], |row| row.get::<_, Option<i64>>(0));
+    Ok(sum.map_err(db.told("read"))?.map(number))
+}
+
 impl Reader {
-    /// The groups up to `end`.
+    /// The groups up to `end`, of a database that has `sizes`.
     pub(crate) fn new(
         db: &Arc<Mutex<Database>>,
         base: u64,
         end: u64,
+        sizes: Sizes,
         reading: &Arc<()>,
-    ) -> Result<Self, StoreError> {
-        let open = lock(db);
-        let sum = |table: &str| {
-            let sum = format!("SELECT coalesce(sum(length(bytes)), 0), count(*) FROM {table}");
-            open.0
-                .query_row(&sum, [], |row| Ok((number(row.get(0)?), row.get::<_, i64>(1)?)))
-                .map_err(open.told("read"))
-        };
-        let ((groups, _), (state, parts)) = (sum("groups")?, sum("snapshot")?);
-        drop(open);
-        Ok(Self {
+    ) -> Self {
+        Self {
             db: Arc::clone(db),
             base,
-            snapshot: parts > 0,
+            snapshot: sizes.snapshot.is_some(),
             next: 0,
             end,
-            bytes: groups.saturating_add(state),
+            bytes: sizes.groups.saturating_add(sizes.snapshot.unwrap_or(0)),
             group: Vec::new(),
             _reading: Arc::clone(reading),
-        })
+        }
+    }
+
+    /// All groups of a database to which nothing is appended.
+    pub(crate) fn of_all(db: Database, base: u64, reading: &Arc<()>) -> Result<Self, StoreError> {
+        let sizes = Sizes { groups: sum(&db, "groups")?.unwrap_or(0), snapshot: snapshot_len(&db)? };
+        Ok(Self::new(&Arc::new(Mutex::new(db)), base, NEVER, sizes, reading))
     }
 
     fn read_snapshot(&mut self) -> Result<(), StoreError> {

@@ -8,21 +8,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use exonet_store::{
-    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, belongs_to, prepare,
+    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, keep_from, prepare,
+    sync_dir,
 };
 use rusqlite::params;
 
 use crate::NAME;
-use crate::database::{Database, Ended, NEVER, PART, Run, id_of, lsn_of, number, signed};
-use crate::groups::{Nothing, Reader, lock};
+use crate::database::{Database, Ended, PART, Run, id_of, lsn_of, number, signed};
+use crate::groups::{Nothing, Reader, Sizes, lock, snapshot_len};
 use crate::room::{Reserve, with_reserve};
 
 const FILE: &str = "journal.sqlite";
 const ASIDE: &str = "untrusted.sqlite";
 /// This file exists if the system has failed to write or force bytes that a run at the level `Process` had taken.
 const FAILED: &str = "failed";
-/// The groups that a snapshot keeps are at most this many times as long as the groups that it needs.
-const SPARSE: u64 = 4;
 /// The smallest number of bytes that is moved from the WAL into the database at once.
 const SETTLE: u64 = 1 << 20;
 
@@ -147,14 +146,12 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
 
     let (batches, after, last_lsn) = batches(&db, run.base, options.segment)?;
     let lsn = last_lsn.max(run.base);
+    let sizes = Sizes { groups: bytes_of(&batches), snapshot: snapshot_len(&db)? };
     let (db, reading) = (Arc::new(Mutex::new(db)), Arc::new(()));
     let groups = match run.aside {
-        None => Groups::new(Reader::new(&db, run.base, lsn, &reading)?),
+        None => Groups::new(Reader::new(&db, run.base, lsn, sizes, &reading)),
         Some(_) => aside(dir, options.identity, &reading)?,
     };
-    let state =
-        lock(&db).0.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM snapshot", [], |row| row.get(0));
-    let state = number(state.map_err(lock(&db).told("read"))?);
     let shared = Shared {
         db: Arc::downgrade(&db),
         dir: dir.to_path_buf(),
@@ -177,7 +174,7 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
         segment: options.segment,
         unsettled: 0,
         grown: after,
-        due: limit.max(state),
+        due: limit.max(sizes.snapshot.unwrap_or(0)),
         limit,
         reserve: Reserve::new(dir, options.segment),
         reading,
@@ -185,24 +182,6 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
     let trust = last.distrust.map_or(Trust::Trusted, Trust::Untrusted);
     let is_new = last.distrust.is_none() && lsn == 0;
     Ok((journal, Found { trust, generation, is_new, groups }))
-}
-
-/// Reads the groups that [`open`] would find.
-pub(crate) fn read(dir: &Path, options: &Options) -> Result<Option<(Trust, Groups)>, StoreError> {
-    let path = dir.join(FILE);
-    if !belongs_to(dir, NAME)? || !(is_there(&path)? || is_there(&dir.join(ASIDE))?) {
-        return Ok(None);
-    }
-    let db = Database::open(&path)?;
-    let last = Last::read(&db, dir, options.identity, (options.boot)())?;
-    Ok(match (last.distrust, last.run) {
-        (Some(reason), _) => Some((Trust::Untrusted(reason), Groups::new(Nothing))),
-        (None, Some(run)) => {
-            let groups = Reader::new(&Arc::new(Mutex::new(db)), run.base, NEVER, &Arc::new(()))?;
-            Some((Trust::Trusted, Groups::new(groups)))
-        }
-        (None, None) => None,
-    })
 }
 
 /// The state in which the last run has left the journal.
@@ -298,7 +277,7 @@ fn aside(dir: &Path, identity: [u8; 32], reading: &Arc<()>) -> Result<Groups, St
     }
     let db = Database::open(&dir.join(ASIDE))?;
     let Some(run) = Run::read(&db, identity)? else { return Ok(Groups::new(Nothing)) };
-    Ok(Groups::new(Reader::new(&Arc::new(Mutex::new(db)), run.base, NEVER, reading)?))
+    Ok(Groups::new(Reader::of_all(db, run.base, reading)?))
 }
 
 /// All groups in batches, the number of bytes of those after the snapshot, and the last LSN.
@@ -318,21 +297,15 @@ fn batches(db: &Database, base: u64, size: u64) -> Result<(VecDeque<Batch>, u64,
     scan().map_err(db.told("read"))
 }
 
+fn bytes_of(batches: &VecDeque<Batch>) -> u64 {
+    batches.iter().map(|batch| batch.bytes).sum()
+}
+
 fn enter(batches: &mut VecDeque<Batch>, lsn: u64, bytes: u64, size: u64) {
     match batches.back_mut() {
         Some(last) if last.bytes < size => last.bytes += bytes,
         _ => batches.push_back(Batch { first: lsn, bytes }),
     }
-}
-
-#[cfg(unix)]
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_dir(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 /// Calls `each` with the bytes of `records` in parts, numbered from zero.
@@ -472,14 +445,14 @@ impl Storage for Journal {
             return Err(self.shared.fail(error));
         }
         (self.run.base, self.run.aside) = (self.lsn, None);
-        let had: u64 = self.batches.iter().map(|batch| batch.bytes).sum();
+        let had = bytes_of(&self.batches);
         while self.batches.get(1).is_some_and(|next| next.first <= from) {
             self.batches.pop_front();
         }
         if from > self.lsn {
             self.batches.clear();
         }
-        let has: u64 = self.batches.iter().map(|batch| batch.bytes).sum();
+        let has = bytes_of(&self.batches);
         (self.grown, self.due) = (0, self.limit.max(len));
         if had > has {
             match lock(&self.db).shrink() {
@@ -493,21 +466,8 @@ impl Storage for Journal {
     }
 
     fn keep_from(&self, needed: &[(u64, u64)]) -> u64 {
-        let mut wanted = vec![0_u64; self.batches.len()];
-        for (lsn, bytes) in needed {
-            let behind = self.batches.partition_point(|batch| batch.first <= *lsn);
-            if let Some(wanted) = behind.checked_sub(1).and_then(|place| wanted.get_mut(place)) {
-                *wanted += bytes;
-            }
-        }
-        let (mut from, mut kept, mut held) = (u64::MAX, 0_u64, 0_u64);
-        for (batch, wanted) in self.batches.iter().zip(wanted).rev() {
-            (kept, held) = (kept + batch.bytes, held + wanted);
-            if wanted > 0 && held.saturating_mul(SPARSE) >= kept {
-                from = batch.first;
-            }
-        }
-        from
+        let batches: Vec<_> = self.batches.iter().map(|batch| (batch.first, batch.bytes)).collect();
+        keep_from(&batches, needed)
     }
 
     fn lsn(&self) -> u64 {

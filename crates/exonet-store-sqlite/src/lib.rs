@@ -48,7 +48,7 @@ mod tests;
 
 use std::path::Path;
 
-use exonet_store::{Found, Groups, Options, Storage, Store, StoreError, Trust};
+use exonet_store::{Found, Options, Storage, Store, StoreError};
 
 /// The journal in SQLite.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,9 +64,5 @@ impl Store for SqliteStore {
     fn open(&self, dir: &Path, options: Options) -> Result<(Box<dyn Storage>, Found), StoreError> {
         let (journal, found) = journal::open(dir, &options, journal::system())?;
         Ok((Box::new(journal), found))
-    }
-
-    fn read(&self, dir: &Path, options: Options) -> Result<Option<(Trust, Groups)>, StoreError> {
-        journal::read(dir, &options)
     }
 }

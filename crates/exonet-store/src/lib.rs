@@ -110,12 +110,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use ahead::{Settled, Standing, is_clean, standing};
-pub use disk::boot_id;
+pub use disk::{boot_id, sync_dir};
 pub use error::StoreError;
 pub use found::{Found, FoundGroup, Groups, ReadGroups};
 #[cfg(unix)]
 pub use shelf::{Kept, Shelf};
-pub use store::{LogStore, Store, belongs_to, prepare};
+pub use store::{LogStore, Store, keep_from, prepare};
 pub use trust::{Reason, Trust};
 
 /// The largest number of bytes in one group, and in the state of one snapshot.

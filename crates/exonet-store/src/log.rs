@@ -9,10 +9,8 @@ use crate::format::{GROUP, Group, HEADER, Key, group_len};
 use crate::run::{Ended, Run};
 use crate::segment::Segment;
 use crate::shared::{Mark, Shared, State, Unforced};
+use crate::store::keep_from;
 use crate::{Force, MAX_GROUP, Storage};
-
-/// The kept groups have at most this many times as many bytes as are needed of them.
-const SPARSE: u64 = 4;
 
 /// The end of the log, where groups are appended.
 pub(crate) struct Log {
@@ -222,21 +220,7 @@ impl Storage for Log {
         let current = self.current.iter().map(|current| (current.first, self.at));
         let segments: Vec<_> = state.full.iter().map(|full| (full.first, full.size)).chain(current).collect();
         drop(state);
-        let mut wanted = vec![0_u64; segments.len()];
-        for (lsn, bytes) in needed {
-            let behind = segments.partition_point(|(first, _)| first <= lsn);
-            if let Some(wanted) = behind.checked_sub(1).and_then(|place| wanted.get_mut(place)) {
-                *wanted += bytes;
-            }
-        }
-        let (mut from, mut kept, mut held) = (u64::MAX, 0_u64, 0_u64);
-        for ((first, size), wanted) in segments.iter().zip(wanted).rev() {
-            (kept, held) = (kept + size, held + wanted);
-            if wanted > 0 && held.saturating_mul(SPARSE) >= kept {
-                from = *first;
-            }
-        }
-        from
+        keep_from(&segments, needed)
     }
 
     fn snapshot_keeping(&mut self, from: u64, state: Vec<u8>) -> Result<(), StoreError> {

@@ -13,6 +13,7 @@ use crate::scan::{Scan, Wanted, scan};
 use crate::secure::Unsecured;
 use crate::segment::{Part, Place, Segment, name_aside};
 use crate::shared::{Helper, Mark, Shared, State, Unforced};
+use crate::store::check_level;
 use crate::trust::{Reason, Trust, Verdict, judge};
 use crate::{Level, Options};
 
@@ -52,16 +53,8 @@ pub(crate) fn open(
     helper: Arc<dyn Helper>,
     options: Options,
 ) -> Result<(Box<Log>, Found), StoreError> {
-    let dir = disk.path("");
     let boot = disk.boot();
-    if options.level == Level::Process {
-        if let Some(kind) = disk.remote().map_err(StoreError::io("inspect", &dir))? {
-            return Err(StoreError::Remote { path: dir, kind });
-        }
-        if boot.is_none() {
-            return Err(StoreError::NoBootId);
-        }
-    }
+    check_level(options.level, &disk.path(""), boot, || disk.remote())?;
     let (opening, start) = Opening::new(disk, options, boot)?.start()?;
     opening.finish(helper, start)
 }

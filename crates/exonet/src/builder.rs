@@ -348,6 +348,10 @@ impl Builder {
         // The engine refuses calls of methods that nothing serves.
         let durability = journal.as_ref().map_or_else(DurabilityLevel::default, journal::Log::level);
         let mut config = Config { serves: true, stay: term.stay(), durability, ..self.config };
+        if journal.is_some() {
+            let whole = &mut config.limits.whole_message;
+            *whole = (*whole).min(journal::LONGEST_BODY);
+        }
         if socket.may_fragment() {
             config.max_datagram = config.max_datagram.min(ETHERNET);
         }

@@ -279,12 +279,7 @@ impl Engine {
                 todo.freed |= self.room.has_promises();
                 todo.settled |= self.peer_waits > 0;
                 self.replied(now, key, status, body);
-                let settled = Settled {
-                    outcome: Outcome::Delivered,
-                    id: Some(id),
-                    late: false,
-                    receiver_durability: None,
-                };
+                let settled = Settled::with_id(Outcome::Delivered, id);
                 self.receipts.settle(key, 1, settled, |waker| self.after.wake(Some(waker)));
                 self.after.wake(self.writers.remove(&key).flatten());
             }
@@ -720,7 +715,7 @@ impl Engine {
             }
         }
         // For the rest no outcome is known: the core is broken, or has settled them without an event.
-        let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false, receiver_durability: None };
+        let unknown = Settled::without_id(Outcome::Unknown);
         for key in open {
             self.receipts.settle(key, u32::MAX, unknown, |waker| self.after.wake(Some(waker)));
         }
@@ -755,14 +750,9 @@ impl Engine {
             return Some(left);
         }
         match self.core.status(key) {
-            Status::Queued => Some(Settled {
-                outcome: Outcome::Cancelled,
-                id: None,
-                late: false,
-                receiver_durability: None,
-            }),
+            Status::Queued => Some(Settled::without_id(Outcome::Cancelled)),
             Status::InDoubt { id, late, .. } => {
-                Some(Settled { outcome: Outcome::Unknown, id: Some(id), late, receiver_durability: None })
+                Some(Settled { late, ..Settled::with_id(Outcome::Unknown, id) })
             }
             Status::Settled => None,
         }

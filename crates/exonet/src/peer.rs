@@ -135,11 +135,6 @@ impl Peer {
     /// # Errors
     /// [`SendError::Lookup`], [`SendError::Closed`].
     pub async fn look_up(&self) -> Result<(), SendError> {
-        self.resolve().await
-    }
-
-    /// Looks up an address of the peer, if none is known.
-    pub(crate) async fn resolve(&self) -> Result<(), SendError> {
         self.shared().resolve(&self.to).await
     }
 
@@ -175,7 +170,7 @@ impl Peer {
         if busy && let Some(receipt) = shared.intake.put(shared, &self.to, &mut message, false) {
             return Ok(receipt);
         }
-        self.resolve().await?;
+        self.look_up().await?;
         let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&self.to, message, false));
         let queue = || {
             let hints = self.hints();
@@ -275,7 +270,7 @@ impl Peer {
     ) -> Result<BatchReceipt, BatchError> {
         let shared = self.shared();
         let sent = BatchReceipt::new(Arc::clone(shared));
-        if let Err(source) = self.resolve().await {
+        if let Err(source) = self.look_up().await {
             return Err(BatchError { sent, source });
         }
         let (mut lot, mut weight, mut at) = (Vec::new(), 0, None);
@@ -321,7 +316,7 @@ impl Peer {
     /// [`SendError`].
     pub async fn reserve(&self) -> Result<Permit, SendError> {
         let shared = self.shared();
-        self.resolve().await?;
+        self.look_up().await?;
         let promise = || shared.amend(|engine| engine.promise(self.to.id));
         wait_for_room(shared, self.to.id, promise).await?;
         Ok(Permit::new(Arc::clone(shared), Arc::clone(&self.to)))
@@ -339,7 +334,7 @@ impl Peer {
         len: impl Into<Option<u64>>,
     ) -> Result<(Receipt, BodyWriter), SendError> {
         let (shared, len) = (self.shared(), len.into());
-        self.resolve().await?;
+        self.look_up().await?;
         let mut head = Some(head.into());
         let queue = || {
             let hints = self.hints();
@@ -379,7 +374,7 @@ impl Peer {
     /// [`PingError`]: the ping could not be sent, or the peer does not admit this node.
     pub async fn ping(&self, timeout: Duration) -> Result<Option<Duration>, PingError> {
         let shared = self.shared();
-        self.resolve().await?;
+        self.look_up().await?;
         let hints = self.hints();
         let asked = shared.step(|engine, now| engine.ping(now, self.to.id, &hints));
         let (cookie, answer) = asked.map_err(SendError::from)?;

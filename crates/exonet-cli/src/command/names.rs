@@ -164,9 +164,9 @@ fn is_there(settings: &Settings) -> Result<(), Failure> {
 }
 
 async fn list(settings: &Settings) -> Result<(), Failure> {
-    settings.naming()?;
+    let naming = settings.naming()?;
     is_there(settings)?;
-    let listed = settings.naming()?.list().await;
+    let listed = naming.list().await;
     let names = listed.map_err(|error| Failure::new("cannot list the names").because(&error))?;
     let width = names.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
     for (name, Found { record, .. }) in &names {

@@ -85,7 +85,16 @@ fn a_tcp_port_that_is_taken_matters_only_to_those_who_ask_for_tcp() {
     assert_eq!(warned(&quiet.running.end().expect(0).stderr), 0);
 }
 
-/// With `auto`, a sender says the same about a peer that is away as with datagrams alone, and takes no longer.
+/// The word, or what stands for it if it is the id of a message or a duration: these differ from run to run.
+fn without_what_differs(word: &str) -> &str {
+    let is_duration = word.contains('.') && word.parse::<f64>().is_ok();
+    if is_duration {
+        return "DURATION";
+    }
+    if word.contains('/') { "ID" } else { word }
+}
+
+/// With `auto`, a sender says the same about a peer that is away as with datagrams alone.
 #[test]
 fn a_peer_that_is_away_is_told_of_in_the_same_words() {
     let world = World::new();
@@ -93,10 +102,11 @@ fn a_peer_that_is_away_is_told_of_in_the_same_words() {
     let told = ["auto", "udp"].map(|carrier| {
         let args = ["send", &*away, "hello", "--timeout", "2s", "--carrier", carrier];
         let ended = world.run(&args).expect(3);
-        ended.stderr.replace(" (without --carrier udp, it also tries TCP)", "")
+        let told = ended.stderr.replace(" (without --carrier udp, it also tries TCP)", "");
+        told.split_whitespace().map(without_what_differs).collect::<Vec<_>>().join(" ")
     });
-    let lines = told.each_ref().map(|stderr| stderr.lines().count());
-    assert_eq!(lines[0], lines[1], "{told:?}");
+    assert_eq!(told[0], told[1]);
+    assert!(told[0].contains("unknown"), "{}", told[0]);
 }
 
 #[test]

@@ -184,7 +184,7 @@ impl Node {
     /// How many messages to `peer`, each with nothing but a body of `body` bytes, are certainly accepted now. Zero if nothing is
     /// known of the peer yet.
     pub fn room_for(&self, peer: &NodeId, body: usize) -> usize {
-        if self.cx.closing || self.cx.stopped || body as u64 > self.cx.config.limits.message {
+        if self.cx.closing || self.cx.stopped || body as u64 > self.cx.config.limits.largest_whole() {
             return 0;
         }
         let known = self.peers.find(peer).and_then(|place| self.peers.get(place));

@@ -186,7 +186,8 @@ impl Peer {
     fn bundles(&self, cx: &Context, body: usize) -> bool {
         let Self { outbound, link, .. } = self;
         let most = if link.recovery.is_fast() { BUNDLED_WHOLE } else { BUNDLED };
-        let fits = body <= most && body as u64 <= outbound.limits.message.min(cx.config.limits.message);
+        let fits =
+            body <= most && body as u64 <= outbound.limits.message.min(cx.config.limits.largest_whole());
         let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
         // A message behind this many others does not leave with an opening.
         let behind = outbound.unbound() > u64::from(MAX_EARLY);

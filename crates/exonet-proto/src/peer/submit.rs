@@ -23,8 +23,10 @@ impl Context {
         if in_stream && message.tag.is_empty() {
             return Err(SendError::NoName);
         }
+        let limits = &self.config.limits;
+        let is_written = matches!(source, Source::Stream(_));
         let longest = if in_stream { MAX_STREAM_BODY as u64 } else { u64::MAX };
-        let limit = self.config.limits.message.min(longest);
+        let limit = longest.min(if is_written { limits.message } else { limits.largest_whole() });
         if source.len() > limit {
             return Err(SendError::TooLarge { size: source.len(), limit });
         }

@@ -33,9 +33,14 @@ const PIECE: usize = 2 << 10;
 /// write past the cache takes longer than that read.
 const PAST_CACHE: usize = 4 << 10;
 
-/// After a write, the processor fetches the next bytes, up to this many. So it need not wait for them during the next
-/// write.
+/// After a short write, the processor fetches the next bytes, up to this many. So it need not wait for them during the
+/// next write. After a write past the cache it does not: the next write probably goes past the cache too.
 const FETCHED: usize = 2 << 10;
+
+/// Whether a write of these bytes goes through the cache.
+pub(super) const fn is_short(bytes: &[u8]) -> bool {
+    bytes.len() < PAST_CACHE
+}
 
 /// The unit in which the processor fetches and writes memory.
 const LINE: usize = 64;
@@ -68,7 +73,7 @@ impl Map {
         // mapping, since no reference to it exists. `&mut self` makes this the only writer of this process.
         unsafe {
             let to = self.raw.as_mut_ptr().add(at);
-            if bytes.len() < PAST_CACHE { copy(bytes, to) } else { copy_past_cache(bytes, to) }
+            if is_short(bytes) { copy(bytes, to) } else { copy_past_cache(bytes, to) }
         }
         Ok(())
     }

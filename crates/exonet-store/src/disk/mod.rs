@@ -13,7 +13,8 @@ use crate::error::StoreError;
 
 pub use place::boot_id;
 pub(crate) use place::remote;
-pub(crate) use real::{RealDisk, make_dir, sync_dir};
+pub use real::sync_dir;
+pub(crate) use real::{RealDisk, make_dir};
 
 /// One directory, and the system to which it belongs.
 pub(crate) trait Disk: Send + Sync {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::map::{Flush, Map};
 use super::witness::RealWitness;
-use super::{Disk, DiskFile, Syncer, Witness, place};
+use super::{Disk, DiskFile, Syncer, Witness, map, place};
 use crate::{Options, Runtime};
 
 /// A directory of the operating system.
@@ -148,7 +148,9 @@ impl DiskFile for RealFile {
                 map.write(at, part)?;
                 at = at.saturating_add(part.len());
             }
-            map.fetch(at);
+            if parts.last().is_some_and(|part| map::is_short(part)) {
+                map.fetch(at);
+            }
             return Ok(());
         }
         match parts {
@@ -216,15 +218,17 @@ fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(unix)]
-pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    File::open(dir)?.sync_all()
-}
-
-/// On other systems a directory cannot be opened for that. There the file system's own journal keeps the order of
-/// names.
-#[cfg(not(unix))]
-pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {
+/// Forces the names in the directory to the disk.
+///
+/// On systems other than Unix a directory cannot be opened for that, and this does nothing. There the file system's own
+/// journal keeps the order of names.
+///
+/// # Errors
+/// The directory cannot be opened, or not be forced.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        File::open(dir)?.sync_all()?;
+    }
     Ok(())
 }

@@ -293,6 +293,15 @@ fn without_a_boot_id_the_level_process_is_refused_and_what_it_left_is_not_truste
     }
 }
 
+#[test]
+fn a_journal_of_another_store_is_not_read() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("journal");
+    prepare(&dir, "another", &options(Level::Sync)).unwrap();
+    let looked = crate::read(&dir, options(Level::Sync)).map(drop);
+    assert!(matches!(&looked, Err(StoreError::OtherStore { store, .. }) if store == "another"), "{looked:?}");
+}
+
 #[cfg(unix)]
 #[test]
 fn the_files_are_closed_to_others() {

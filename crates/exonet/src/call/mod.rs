@@ -195,7 +195,7 @@ impl Call {
         let span = options.span(to);
         let mut head = Some(options.head(body, began));
         let made = async {
-            peer.resolve().await?;
+            peer.look_up().await?;
             // In a tight loop of calls, this lets the driver run on the same thread.
             tokio::task::coop::consume_budget().await;
             let queue = || {

@@ -8,12 +8,10 @@ use exonet_proto::node::{
     CallId, Cancel, CancelError, Incoming, MessageKey, OpenMessage, Outcome, Position, SendError as CoreError,
 };
 
-use exonet_store::MAX_GROUP;
-
 use super::{Engine, Phase, Todo, is_streamed};
 use crate::after::{Chore, Log};
 use crate::call::desk::Line;
-use crate::journal::{self, Taker};
+use crate::journal::{self, RECORDS, Taker};
 use crate::receive::batch::Taken;
 use crate::receive::routes::Route;
 use crate::send::lot::Lot;
@@ -28,29 +26,8 @@ pub(crate) enum Hold {
     Lot(Arc<Lot>, u32),
 }
 
-/// More bytes than the records have that come with a body, or that a step has beside its bodies: with a tag, the trace,
-/// the peer and its address, and the place of a reader in its stream.
-const RECORDS: usize = 512;
-
 /// How many calls of a method are taken in advance, so that they wait for the disk together.
 const CALLS: usize = 32;
-
-/// How many messages of a batch the journal takes, and the error of the message after them.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fit {
-    pub(super) count: usize,
-    behind: Result<(), CoreError>,
-}
-
-impl Fit {
-    /// The result for the whole batch, of which only these messages were to be queued.
-    pub(super) fn then(self, queued: (usize, Result<(), CoreError>)) -> (usize, Result<(), CoreError>) {
-        match queued {
-            (count, Ok(())) if count == self.count => (count, self.behind),
-            queued => queued,
-        }
-    }
-}
 
 impl Engine {
     /// Uses this journal from now on. The messages that a former life has left count as sent now.
@@ -168,9 +145,9 @@ impl Engine {
     /// Checks that the journal has room for a new message with a body of this many bytes.
     ///
     /// # Errors
-    /// [`CoreError::NoSpace`] if it has no room. [`CoreError::TooLarge`] if the body is too long for any journal.
+    /// [`CoreError::NoSpace`] if it has no room.
     pub(super) fn reserve_for(&mut self, len: impl FnOnce() -> usize) -> Result<(), CoreError> {
-        self.reserve_for_all(1, || core::iter::once(len())).and_then(|fit| fit.behind)
+        self.reserve_for_all(1, || core::iter::once(len()))
     }
 
     /// As [`Engine::reserve_for`], for messages that are queued together until their bodies have `most` bytes.
@@ -178,25 +155,19 @@ impl Engine {
         &mut self,
         most: u64,
         lens: impl FnOnce() -> L,
-    ) -> Result<Fit, CoreError> {
-        let mut fit = Fit { count: usize::MAX, behind: Ok(()) };
-        let Some(journal) = &mut self.journal else { return Ok(fit) };
-        let limit = self.core.config().limits.message;
+    ) -> Result<(), CoreError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let limit = self.core.config().limits.largest_whole();
         let (mut bodies, mut need) = (0, RECORDS);
         // The core takes no message that is too long, and none after it.
-        for (at, len) in lens().take_while(|len| *len as u64 <= limit).enumerate() {
+        for len in lens().take_while(|len| *len as u64 <= limit) {
             if bodies >= most {
                 break;
             }
-            let (size, limit) = (len as u64, MAX_GROUP - 2 * RECORDS as u64);
-            if size > limit {
-                fit = Fit { count: at, behind: Err(CoreError::TooLarge { size, limit }) };
-                break;
-            }
-            bodies += size;
+            bodies += len as u64;
             need += len + RECORDS;
         }
-        if journal.has_reserve(need) { Ok(fit) } else { Err(CoreError::NoSpace) }
+        if journal.has_reserve(need) { Ok(()) } else { Err(CoreError::NoSpace) }
     }
 
     // ---- waiting for the disk
@@ -337,7 +308,7 @@ impl Engine {
             Some(false) => Outcome::Cancelled,
             None => Outcome::Unknown,
         };
-        Some(Settled { outcome, id: None, late: false, receiver_durability: None })
+        Some(Settled::without_id(outcome))
     }
 
     /// Takes the journal out. The caller closes it without the lock.
@@ -747,24 +718,28 @@ mod tests {
         }
     }
 
-    /// The error for a body that is too long for any journal does not speak of the disk.
+    /// The error for a body that is too long for the journal does not speak of the disk.
     #[tokio::test]
     async fn a_body_that_no_journal_takes_is_called_too_large() {
-        let home = tempfile::tempdir().unwrap();
-        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
-        let node = builder.limits(|limits| limits.message = 1 << 40).build().await.unwrap();
-        let ask = |len: u64| {
-            let len = usize::try_from(len).unwrap();
-            node.shared().amend(|engine| engine.reserve_for(|| len))
+        let (homes, limit) = ([(); 2].map(|()| tempfile::tempdir().unwrap()), 1_000);
+        let builder = |home: &tempfile::TempDir| {
+            Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path())
         };
-        let limit = super::MAX_GROUP - 1024;
-        assert_eq!(ask(limit + 1), Err(super::CoreError::TooLarge { size: limit + 1, limit }));
-        assert_eq!(ask(1 << 20), Ok(()));
-        let lens = [1, usize::try_from(limit + 1).unwrap(), 1];
-        let fit =
-            node.shared().amend(|engine| engine.reserve_for_all(u64::MAX, || lens.into_iter())).unwrap();
-        let error = super::CoreError::TooLarge { size: limit + 1, limit };
-        assert_eq!(fit.then((1, Ok(()))), (1, Err(error)), "the message before it is queued");
+        let node = builder(&homes[0]).build().await.unwrap();
+        let whole = node.shared().look(|engine| engine.core.config().limits.whole_message);
+        assert_eq!(whole, exonet_store::MAX_GROUP - 1_024);
+        let node = builder(&homes[1]).limits(|limits| limits.whole_message = limit).build().await.unwrap();
+        let (peer, too_large) = (node.peer(nobody()), SendError::TooLarge { size: 1_001, limit });
+        assert_eq!(peer.try_send(vec![0; 1_001]).unwrap_err(), too_large);
+        let batch = peer.send_bodies([vec![0; 1], vec![0; 1_001], vec![0; 1]]).await.unwrap_err();
+        assert_eq!((batch.sent.len(), &batch.source), (1, &too_large), "the message before it is queued");
+        let mut sink = peer.sink();
+        for len in [1, 1_001, 2] {
+            sink.feed(vec![0; len]).await.unwrap();
+        }
+        assert_eq!(sink.flush().await, Err(too_large));
+        sink.flush().await.unwrap();
+        drop(peer.send_stream("", 1_001).await.unwrap());
     }
 
     #[tokio::test]

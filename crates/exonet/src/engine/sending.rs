@@ -93,7 +93,7 @@ impl Engine {
             self.receipts.close_lot(slot);
             self.gathering.lot = None;
         }
-        let never = Settled { outcome: Outcome::Cancelled, id: None, late: false, receiver_durability: None };
+        let never = Settled::without_id(Outcome::Cancelled);
         lot.end(at..gathered.count, never, |waker| self.after.wake(Some(waker)));
     }
 
@@ -134,12 +134,10 @@ impl Engine {
     ) -> (usize, Result<(), CoreError>) {
         let most = self.core.bytes_left(&peer);
         let lens = || messages.iter().map(|message| message.body.len());
-        let fit = match self.reserve_for_all(most, lens) {
-            Ok(fit) => fit,
-            Err(full) => return (0, Err(full)),
-        };
-        let count = messages.len().min(fit.count);
-        let queued = self.send_batch(now, peer, count, |core, receipts, room| {
+        if let Err(full) = self.reserve_for_all(most, lens) {
+            return (0, Err(full));
+        }
+        self.send_batch(now, peer, messages.len(), |core, receipts, room| {
             let mut taken = messages.iter_mut().take(room);
             let queued = |key, n| receipts.add(now.mono, batch, key, n);
             let sent = if in_stream {
@@ -148,8 +146,7 @@ impl Engine {
                 core.send_each(now, peer, hints, &mut taken, queued)
             };
             (taken.len(), sent)
-        });
-        fit.then(queued)
+        })
     }
 
     /// Like [`Engine::send_many`], for messages that have a body and nothing else.
@@ -162,18 +159,16 @@ impl Engine {
         batch: SlotIndex,
     ) -> (usize, Result<(), CoreError>) {
         let most = self.core.bytes_left(&peer);
-        let fit = match self.reserve_for_all(most, || bodies.iter().map(|body| body.len())) {
-            Ok(fit) => fit,
-            Err(full) => return (0, Err(full)),
-        };
-        let queued = self.send_batch(now, peer, bodies.len().min(fit.count), |core, receipts, room| {
+        if let Err(full) = self.reserve_for_all(most, || bodies.iter().map(|body| body.len())) {
+            return (0, Err(full));
+        }
+        self.send_batch(now, peer, bodies.len(), |core, receipts, room| {
             let mut taken = bodies.iter().take(room);
             let sent = core.send_bodies(now, peer, hints, &Alike::default(), &mut taken, |key, n| {
                 receipts.add(now.mono, batch, key, n);
             });
             (taken.len(), sent)
-        });
-        fit.then(queued)
+        })
     }
 
     /// Calls `send` with the number of messages for which there is room. `send` returns how many of these are left.

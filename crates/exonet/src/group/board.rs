@@ -40,8 +40,7 @@ impl MemberState {
     pub(super) fn refused(error: SendError) -> (Self, End) {
         match error {
             SendError::InDoubt => {
-                let settled =
-                    Settled { outcome: Outcome::Unknown, id: None, late: false, receiver_durability: None };
+                let settled = Settled::without_id(Outcome::Unknown);
                 (Self::Settled(settled), End::Doubtful)
             }
             error => (Self::Skipped(error), End::Never),
@@ -276,8 +275,7 @@ mod tests {
         let ids = [1, 2].map(|n| NodeId([n; 32]));
         let board = Board::new(ids, &Arc::default(), usize::MAX);
         let mut receipt = GroupReceipt::new(Arc::clone(&board));
-        let cancelled =
-            Settled { outcome: Outcome::Cancelled, id: None, late: false, receiver_durability: None };
+        let cancelled = Settled::without_id(Outcome::Cancelled);
         let states =
             [MemberState::Queued, MemberState::Skipped(SendError::Full), MemberState::Settled(cancelled)];
         for state in states {

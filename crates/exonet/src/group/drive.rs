@@ -261,7 +261,7 @@ impl Drive {
         copy.withdrawn = true;
         match &copy.hold {
             Hold::No | Hold::Ended => {}
-            Hold::Entering(_) => self.ended(member, never(Outcome::Cancelled), None),
+            Hold::Entering(_) => self.ended(member, Settled::without_id(Outcome::Cancelled), None),
             // If the copy is already settled, its receipt has the outcome.
             Hold::Open(receipt) => {
                 if receipt.cancel() != Ok(Cancel::Done)
@@ -275,7 +275,7 @@ impl Drive {
 
     fn give_up(&mut self, member: usize) {
         match self.copies.get(member).map(|copy| &copy.hold) {
-            Some(Hold::Entering(_)) => self.ended(member, never(Outcome::Cancelled), None),
+            Some(Hold::Entering(_)) => self.ended(member, Settled::without_id(Outcome::Cancelled), None),
             Some(Hold::Open(receipt)) => receipt.abandon(),
             Some(Hold::No | Hold::Ended) | None => {}
         }
@@ -324,7 +324,7 @@ impl Drive {
         self.act();
         for member in 0..self.copies.len() {
             if self.copies.get(member).is_some_and(|copy| matches!(copy.hold, Hold::Entering(_))) {
-                self.ended(member, never(Outcome::Expired), None);
+                self.ended(member, Settled::without_id(Outcome::Expired), None);
             }
         }
     }
@@ -361,11 +361,6 @@ pub(super) fn shortened(message: Message, deadline: Option<Instant>) -> Message 
     }
 }
 
-/// The end of a copy that was never queued.
-pub(super) const fn never(outcome: Outcome) -> Settled {
-    Settled { outcome, id: None, late: false, receiver_durability: None }
-}
-
 impl Drop for Drive {
     /// If the runtime ends first, the outcomes of open copies are unknown.
     fn drop(&mut self) {
@@ -377,8 +372,7 @@ impl Drop for Drive {
                 .get(member)
                 .is_some_and(|copy| matches!(copy.hold, Hold::Entering(_) | Hold::Open(_)))
             {
-                let unknown =
-                    Settled { outcome: Outcome::Unknown, id: None, late: false, receiver_durability: None };
+                let unknown = Settled::without_id(Outcome::Unknown);
                 self.ended(member, unknown, None);
             }
         }

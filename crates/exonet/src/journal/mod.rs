@@ -15,13 +15,19 @@ use std::sync::Arc;
 
 use exonet_proto::node::{Append, Node as Core};
 use exonet_proto::{DurabilityLevel, Now};
-use exonet_store::{Storage, StoreError};
+use exonet_store::{MAX_GROUP, Storage, StoreError};
 
 use crate::shared::Shared;
 
 pub use durability::Durability;
 pub(crate) use held::{Held, Taker};
 pub(crate) use opened::{open, read};
+
+/// More bytes than the records have that come with a body, or that a step has beside its bodies: with a tag, the trace,
+/// the peer and its address, and the place of a reader in its stream.
+pub(crate) const RECORDS: usize = 512;
+/// The longest body that fits into a group, beside its records and those of its step.
+pub(crate) const LONGEST_BODY: u64 = MAX_GROUP - 2 * RECORDS as u64;
 
 /// The journal, open for appending.
 pub(crate) struct Log {

@@ -159,7 +159,7 @@ mod tests {
 
     fn of(outcome: Outcome, s: u64) -> Settled {
         let id = MessageId { sender: NodeId([1; 32]), r: Incarnation(1), s: Slot(s) };
-        Settled { outcome, id: Some(id), late: false, receiver_durability: None }
+        Settled::with_id(outcome, id)
     }
 
     #[test]

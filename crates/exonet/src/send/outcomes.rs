@@ -359,8 +359,7 @@ mod tests {
 
     fn ending(s: u64, count: u32) -> Ending {
         let id = MessageId { sender: NodeId([1; 32]), r: Incarnation(2), s: Slot(s) };
-        let settled =
-            Settled { outcome: Outcome::Delivered, id: Some(id), late: false, receiver_durability: None };
+        let settled = Settled::with_id(Outcome::Delivered, id);
         Ending { peer: NodeId([9; 32]), count, settled, reason: None }
     }
 

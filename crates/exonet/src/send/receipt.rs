@@ -150,12 +150,7 @@ impl Receipt {
                 let mut waker = Some(cx.waker().clone());
                 let polled = ready!(shared.amend(|engine| engine.receipts.poll(*slot, &mut waker)));
                 // This cannot happen: the slot becomes free only here and when the receipt is dropped.
-                polled.unwrap_or(Settled {
-                    outcome: Outcome::Unknown,
-                    id: None,
-                    late: false,
-                    receiver_durability: None,
-                })
+                polled.unwrap_or(Settled::without_id(Outcome::Unknown))
             }
             Hold::Lot { lot, at, waits } => match lot.settled(*at) {
                 Some(settled) => settled,

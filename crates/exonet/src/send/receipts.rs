@@ -30,6 +30,18 @@ pub struct Settled {
     pub receiver_durability: Option<DurabilityLevel>,
 }
 
+impl Settled {
+    /// The end of a message without an id: it never left, or its id is not known.
+    pub(crate) const fn without_id(outcome: Outcome) -> Self {
+        Self { outcome, id: None, late: false, receiver_durability: None }
+    }
+
+    /// The end of the message `id`. Its deadline had not passed, and the receiver has declared no durability level.
+    pub(crate) const fn with_id(outcome: Outcome, id: MessageId) -> Self {
+        Self { id: Some(id), ..Self::without_id(outcome) }
+    }
+}
+
 /// How many messages of a batch ended with each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

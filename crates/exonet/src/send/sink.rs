@@ -153,7 +153,7 @@ impl MessageSink {
                 Err(CoreError::Full) => {
                     let (peer, mut lot) = (self.peer.clone(), core::mem::take(&mut self.lot));
                     self.queueing = Some(Box::pin(async move {
-                        if let Err(error) = peer.resolve().await {
+                        if let Err(error) = peer.look_up().await {
                             return (lot, Err(error));
                         }
                         let attempt = || peer.queue_lot(&mut lot, slot);

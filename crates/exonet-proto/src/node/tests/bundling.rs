@@ -518,6 +518,26 @@ fn bundles_keep_to_what_the_peer_has_room_for() {
 }
 
 #[test]
+fn a_body_that_is_given_as_a_whole_has_a_limit_of_its_own() {
+    let limits = Limits { message: 2_000, whole_message: 100, ..Limits::default() };
+    let mut pair = Pair::new([limited(limits), config()]);
+    let of = |len| Outgoing { body: Bytes::from(vec![7; len]), ..Outgoing::default() };
+    for known in [false, true] {
+        if known {
+            pair.talk(0);
+        }
+        let (keys, sent) = pair.send_together(vec![of(100), of(100), of(101), of(100)]);
+        assert_eq!(sent, Err(SendError::TooLarge { size: 101, limit: 100 }));
+        assert_eq!(keys.iter().map(|(_, n)| *n).sum::<u32>(), 2, "those before it are queued");
+    }
+    let (now, id) = (pair.now, pair.ends[1].id());
+    assert_eq!((pair.ends[0].room_for(&id, 100) > 0, pair.ends[0].room_for(&id, 101)), (true, 0));
+    assert!(pair.ends[0].send_stream(now, id, &[], of(0), Some(2_000)).is_ok());
+    let long = pair.ends[0].send_stream(now, id, &[], of(0), Some(2_001));
+    assert_eq!(long, Err(SendError::TooLarge { size: 2_001, limit: 2_000 }));
+}
+
+#[test]
 fn longer_ones_are_kept_together_where_nothing_is_cut() {
     let mut pair = joined();
     let ten =

@@ -18,11 +18,12 @@ use super::pace::{Pace, WhenFull, pace};
 use crate::error::SendError;
 use crate::group::ballot::{Act, Ballot, End, Rule};
 use crate::group::board::{Board, MemberState, Order, judge};
-use crate::group::drive::{never, shortened};
+use crate::group::drive::shortened;
 use crate::group::ready::{Bell, Ready};
 use crate::group::{GroupError, Mode, Remove};
 use crate::send::message::Message;
 use crate::send::receipt::Receipt;
+use crate::send::receipts::Settled;
 use crate::stream::lane::{Claim, Lane};
 
 /// A message of the stream, until it has ended at every member.
@@ -200,7 +201,7 @@ impl State {
         let dropped = member.drop_backlog();
         member.lane.cancel();
         for copy in dropped {
-            self.end(copy, MemberState::Settled(never(Outcome::Cancelled)), None, End::Never);
+            self.end(copy, MemberState::Settled(Settled::without_id(Outcome::Cancelled)), None, End::Never);
         }
     }
 
@@ -337,7 +338,7 @@ impl State {
     fn end_waiting(&mut self, copy: usize, outcome: Outcome) {
         let Some(member) = self.copies.get(&copy).map(|copy| copy.member) else { return };
         self.member(member).into_iter().for_each(|member| member.drop_waiting(copy));
-        self.end(copy, MemberState::Settled(never(outcome)), None, End::Never);
+        self.end(copy, MemberState::Settled(Settled::without_id(outcome)), None, End::Never);
         self.pump(member);
     }
 
@@ -518,7 +519,7 @@ impl State {
             let waits = self.copies.get(&copy).is_some_and(|copy| copy.receipt.is_none());
             let (outcome, end) =
                 if waits { (Outcome::Cancelled, End::Never) } else { (Outcome::Unknown, End::Doubtful) };
-            self.end(copy, MemberState::Settled(never(outcome)), None, end);
+            self.end(copy, MemberState::Settled(Settled::without_id(outcome)), None, end);
         }
         self.members.clear();
     }
