@@ -40,6 +40,7 @@ pub(crate) fn config(policy: Policy) -> Config {
         queued_bytes: 1 << 18,
         queued_in_memory: 1 << 12,
         message: 1 << 20,
+        whole_message: 1 << 20,
         slots: 64,
         pool_window: 1 << 16,
         lane_window: 1 << 12,
