@@ -5,6 +5,7 @@
 #     docs/build.sh --api     the reference of the API besides, by rustdoc
 #
 # MDBOOK says which mdBook is used; without it, the one of PATH or of `target/tools`, where it is installed if there is none.
+# MDBOOK_ROOT says where else it is installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,21 +18,22 @@ case ${1-} in
     --api) export EXONET_SITE_API=1 ;;
     '') ;;
     *)
-        sed -n '2,7s/^# \{0,1\}//p' "docs/build.sh"
+        sed -n '2,8s/^# \{0,1\}//p' "docs/build.sh"
         [[ $1 == --help ]] || exit 2
         exit 0
         ;;
 esac
 
 mdbook() {
-    local own=target/tools/bin/mdbook
+    local root=${MDBOOK_ROOT:-target/tools}
+    local own=$root/bin/mdbook
     if [[ -z ${MDBOOK-} ]]; then
         if command mdbook --version 2>/dev/null | grep -q " v$VERSION\$"; then
             MDBOOK=$(type -P mdbook)
         else
             "$own" --version 2>/dev/null | grep -q " v$VERSION\$" ||
-                CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --debug mdbook --version "$VERSION" --no-default-features --features search --root target/tools
-            MDBOOK=$PWD/$own
+                CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --debug mdbook --version "$VERSION" --no-default-features --features search --root "$root"
+            MDBOOK=$(realpath "$own")
         fi
     fi
     "$MDBOOK" "$@"
