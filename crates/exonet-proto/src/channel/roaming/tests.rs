@@ -84,6 +84,19 @@ fn a_new_host_moves_and_starts_afresh() {
 }
 
 #[test]
+fn a_connection_has_a_second_to_answer_whatever_the_round_trip_of_datagrams() {
+    let piped = PathAddr { pipe: Some(crate::channel::path::Pipe(1)), ..addr(NEW) };
+    for (old, new, stays) in
+        [(addr(OLD), piped, true), (piped, addr(OLD), true), (addr(OLD), addr(NEW), false)]
+    {
+        let mut roaming = Roaming::new(Path::proven(old));
+        roaming.on_packet_from(ms(0), new, 100, true, TIMING, &mut || [1; 8]);
+        roaming.on_timeout(ms(900));
+        assert_eq!(roaming.mirror(), stays.then_some(new), "{old:?} to {new:?}");
+    }
+}
+
+#[test]
 fn an_overtaken_packet_moves_nothing() {
     let mut peer = Peer::at(OLD);
     peer.packet(0, NEW, false);
