@@ -6,7 +6,9 @@ use core::time::Duration;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use exonet_proto::node::{Conflict, OpenMessage, Outgoing, PeerFlow, PeerStats, SendError as CoreError};
+use exonet_proto::node::{
+    Conflict, OpenMessage, Outgoing, PeerFlow, PeerStats, Position, SendError as CoreError,
+};
 use exonet_proto::{NodeId, Now};
 use tokio::io::AsyncRead;
 
@@ -25,6 +27,9 @@ use crate::shared::Shared;
 
 /// The number of messages of a batch that the node makes and queues at once.
 pub(crate) const LOT: usize = 256;
+
+/// How many messages of a batch were queued, and why the next was not.
+type Queued = (usize, Result<(), CoreError>);
 
 /// Another node, as this node sees it: the handle to send to it, to call it, and to ask about it.
 ///
@@ -225,11 +230,14 @@ impl Peer {
             lot.extend(bodies.by_ref().take(LOT));
             lot.iter().map(|body| weight(body.as_ref().len())).sum()
         };
-        self.queue_batch(fill, |engine, now, lot, hints, batch| {
+        self.queue_batch(fill, |lot, hints, batch| {
+            // Before the lock is taken, since `as_ref` is code of the application.
             let mut slices: [&[u8]; LOT] = [&[]; LOT];
             slices.iter_mut().zip(lot.iter()).for_each(|(slice, body)| *slice = body.as_ref());
             let slices = slices.get(..lot.len()).unwrap_or_default();
-            engine.send_bodies(now, self.to.id, hints, slices, batch)
+            self.shared().step(|engine, now| {
+                (engine.send_bodies(now, self.to.id, hints, slices, batch), engine.accepted_at())
+            })
         })
         .await
     }
@@ -248,25 +256,21 @@ impl Peer {
             }));
             weight
         };
-        self.queue_batch(fill, |engine, now, lot, hints, batch| {
-            engine.send_many(now, self.to.id, hints, lot, in_stream, batch)
+        self.queue_batch(fill, |lot, hints, batch| {
+            self.shared().step(|engine, now| {
+                (engine.send_many(now, self.to.id, hints, lot, in_stream, batch), engine.accepted_at())
+            })
         })
         .await
     }
 
     /// Queues lots of messages. `fill` makes one lot without the lock and returns its weight; an empty lot means that
     /// there are no more messages. `queue` takes messages from the start of a lot while there is room, and returns
-    /// how many it took.
+    /// how many it took, and the position in the journal that they wait for.
     async fn queue_batch<T>(
         &self,
         mut fill: impl FnMut(&mut Vec<T>) -> usize,
-        mut queue: impl FnMut(
-            &mut Engine,
-            Now,
-            &mut [T],
-            &[SocketAddr],
-            SlotIndex,
-        ) -> (usize, Result<(), CoreError>),
+        mut queue: impl FnMut(&mut [T], &[SocketAddr], SlotIndex) -> (Queued, Option<Position>),
     ) -> Result<BatchReceipt, BatchError> {
         let shared = self.shared();
         let sent = BatchReceipt::new(Arc::clone(shared));
@@ -283,12 +287,9 @@ impl Peer {
             let mut done = 0;
             let attempt = || {
                 let rest = lot.get_mut(done..).unwrap_or_default();
-                let hints = self.hints();
-                let (taken, queued) = shared.step(|engine, now| {
-                    let queued = queue(engine, now, rest, &hints, sent.slot());
-                    at = engine.accepted_at();
-                    queued
-                });
+                let ((taken, queued), accepted) = queue(rest, &self.hints(), sent.slot());
+                // A node that has stopped has no journal, and what it queued before is in doubt.
+                at = accepted.or(at);
                 done += taken;
                 queued
             };

@@ -26,7 +26,7 @@ fn alone<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
     ended.recv_timeout(Duration::from_secs(60)).expect("it waits for itself, or has failed");
 }
 
-/// A body whose owner calls the node when it is dropped.
+/// A body whose owner calls the node when it is read and when it is dropped.
 struct Owned {
     node: Node,
     body: Vec<u8>,
@@ -35,6 +35,7 @@ struct Owned {
 
 impl AsRef<[u8]> for Owned {
     fn as_ref(&self) -> &[u8] {
+        self.node.stats();
         &self.body
     }
 }

@@ -702,6 +702,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_batch_that_waits_for_room_when_its_node_ends_says_that_its_messages_are_in_doubt() {
+        let home = tempfile::tempdir().unwrap();
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+        let builder = builder.limits(|limits| limits.queued_messages = 2);
+        let node = builder.durability(Durability::Batched(Duration::from_secs(3_600))).build().await.unwrap();
+        let peer = node.peer(nobody());
+        let mut batch = Box::pin(peer.send_bodies(["x", "y", "z"]));
+        std::future::poll_fn(|cx| {
+            assert!(batch.as_mut().poll(cx).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+        node.shared().journal_failed(&broken());
+        // The node has no journal any more.
+        node.close(Duration::ZERO).await;
+        let error = batch.await.unwrap_err();
+        assert_eq!((error.sent.len(), error.source), (2, SendError::InDoubt));
+    }
+
+    #[tokio::test]
     async fn a_message_that_the_journal_may_have_is_in_doubt() {
         for (error, said) in [(full as fn() -> _, SendError::Closed), (broken, SendError::InDoubt)] {
             let homes = [(); 3].map(|()| tempfile::tempdir().unwrap());
