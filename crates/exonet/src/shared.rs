@@ -25,7 +25,7 @@ use core::time::Duration;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::available_parallelism;
 
 use exonet_proto::node::{Incoming, Position, Transmit};
@@ -60,7 +60,8 @@ const CALLER_BURST: usize = 4;
 /// How many times a thread tries to take the lock before it sleeps, if the machine has another processor to release
 /// it. This takes about twenty microseconds. A step under the lock rarely takes longer. To sleep and to be woken
 /// costs both threads a system call.
-const TRIES: usize = 2_000;
+static TRIES: LazyLock<usize> =
+    LazyLock::new(|| if available_parallelism().is_ok_and(|count| count.get() > 1) { 2_000 } else { 0 });
 
 /// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +120,6 @@ pub(crate) struct Shared {
     // A mutex of std, because a panic poisons it: after a panic the state of the core cannot be trusted, and the node
     // must stop.
     engine: Mutex<Engine>,
-    /// How many times a thread tries to take the engine's lock before it sleeps.
-    tries: usize,
     outbox: Mutex<Outbox>,
     turn: Turn,
     last_sent: AtomicU64,
@@ -169,7 +168,6 @@ impl Shared {
             attempts,
             clock,
             engine: Mutex::new(engine),
-            tries: if available_parallelism().is_ok_and(|count| count.get() > 1) { TRIES } else { 0 },
             outbox: Mutex::new(outbox),
             turn: Turn::default(),
             last_sent: AtomicU64::new(0),
@@ -219,11 +217,12 @@ impl Shared {
     }
 
     fn engine(&self) -> MutexGuard<'_, Engine> {
-        for _ in 0..self.tries {
-            if let Ok(engine) = self.engine.try_lock() {
-                return engine;
+        for _ in 0..*TRIES {
+            match self.engine.try_lock() {
+                Ok(engine) => return engine,
+                Err(TryLockError::WouldBlock) => core::hint::spin_loop(),
+                Err(TryLockError::Poisoned(_)) => break,
             }
-            core::hint::spin_loop();
         }
         match self.engine.lock() {
             Ok(engine) => engine,
