@@ -145,11 +145,7 @@ class Stream:
         self._stream.stop(reason).wait()
 
     def __iter__(self) -> Iterator[_native.Delivery]:
-        while True:
-            delivery = self.recv()
-            if delivery is None:
-                return
-            yield delivery
+        return iter(self.recv, None)
 
 
 class StreamListener:
@@ -239,11 +235,7 @@ class Session:
         self._session.detach().wait()
 
     def __iter__(self) -> Iterator[_native.Delivery]:
-        while True:
-            delivery = self.recv()
-            if delivery is None:
-                return
-            yield delivery
+        return iter(self.recv, None)
 
 
 class SessionListener:
@@ -449,11 +441,7 @@ class StreamAnswers:
         return self._answers.recv().wait(timeout)
 
     def __iter__(self) -> Iterator[_native.Delivery]:
-        while True:
-            delivery = self.recv()
-            if delivery is None:
-                return
-            yield delivery
+        return iter(self.recv, None)
 
 
 class Node:
