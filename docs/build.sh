@@ -5,7 +5,7 @@
 #     docs/build.sh --api     the reference of the API besides, by rustdoc
 #
 # MDBOOK says which mdBook is used; without it, the one of PATH or of `target/tools`, where it is installed if there is none.
-# MDBOOK_ROOT says where else it is installed.
+# MDBOOK_ROOT takes the place of `target/tools`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

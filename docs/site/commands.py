@@ -13,7 +13,7 @@ empty directory. A comment before a block says how to treat the block:
     <!-- end: NAME -->        send the signal of Ctrl-C to that shell. The next block is what it still prints
     <!-- kill: NAME -->       send the signal of `kill -9` to everything in that shell
     <!-- file: NAME -->       write the block, of any language, to this file
-    <!-- exit: CODE -->       it must end with this exit code, otherwise with 0
+    <!-- exit: CODE -->       it must end with this exit code; without this comment, with 0
     <!-- slow -->             run it only with --slow
     <!-- needs: COMMAND -->   if COMMAND fails, print SKIPPED and leave out the rest of the page. With EXONET_NO_SKIPS, fail
     <!-- elsewhere: FILE -->  do not run it. FILE of the repository must have its lines, and a test runs them or what they run
