@@ -57,9 +57,9 @@ EXAMPLES
 
 A file can be restored only once. This machine notes which files it has restored, and refuses the
 same file and older ones. If a name service is given (--names), the command first claims the
-identity there, and fails if the identity already lives elsewhere. After an error, the identity
-does not live here, and the file can be used again. If the name service did not answer, repeat the
-same command on this machine.";
+identity there, and fails if the identity already lives elsewhere. If the file was restored before,
+the error says so. After any other error, the identity does not live here, and the file can be used
+again. If the name service did not answer, repeat the same command on this machine.";
 
 /// Restore an identity here from a file of `exon checkpoint`
 #[derive(Args, Debug)]

@@ -196,7 +196,10 @@ impl Departing {
                 Ok((deed, safe))
             }
             Err(failure) => {
-                if let Safe::InFile(draft) = safe {
+                if let Safe::InFile(draft) = safe
+                    // If the disk does not say that the identity still lives there, the file may be all that is left of it.
+                    && matches!(state::ceded(&self.path), Ok(None))
+                {
                     draft.discard();
                 }
                 Err(failure)

@@ -248,6 +248,7 @@ async fn what_cannot_be_written_changes_nothing() {
         (world.target, 7, "folder", "is not a regular file"),
         (world.target, u64::MAX, "file", "it counts still"),
         (own, 7, "file", "cannot be ceded"),
+        (NodeId([0; 32]), 7, "file", "cannot be ceded"),
     ] {
         let node = world.stored("here").await;
         let error = node.checkpoint(LONG, &to, &Count(count), world.path(file)).await.unwrap_err();

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use blake2::{Blake2s256, Digest as _};
 use exonet_proto::NodeId;
+use exonet_proto::crypto::sealed;
 use fs4::{FileExt, TryLockError};
 
 use super::content::Take;
@@ -78,11 +79,12 @@ impl Draft {
     /// [`Self::write`] may still fail.
     ///
     /// # Errors
-    /// [`StateError::Target`]: `to` is the identity itself. [`StateError::CheckpointFile`]: the name is not free, or does
+    /// [`StateError::Target`]: `to` is the identity itself, or not the id of a node. [`StateError::CheckpointFile`]: the name is not free, or does
     /// not name a file in a directory. [`StateError::Io`]: the process cannot write there.
     pub fn check(path: impl AsRef<Path>, id: &NodeId, to: &NodeId) -> Result<(), StateError> {
         let path = path.as_ref();
-        if id == to {
+        // Nothing can be sealed for an id that is not the key of a node.
+        if id == to || sealed::seal(&[], to, &SecretKey::from_bytes(fresh()?)).is_none() {
             return Err(StateError::Target { to: *to });
         }
         is_absent(path)?;
@@ -312,10 +314,14 @@ impl StateDir {
         let load = self.checkpoint(to, application)?;
         let draft = Draft::write(file, &load)?;
         let (attempt, generation) = (load.attempt, self.term.generation + 1);
+        let place = self.path.clone();
         match self.cede(&load) {
             Ok(deed) => draft.finish(&deed)?,
             Err(error) => {
-                draft.discard();
+                // If the disk does not say that the identity still lives there, the file may be all that is left of it.
+                if matches!(ceded(place), Ok(None)) {
+                    draft.discard();
+                }
                 return Err(error);
             }
         }

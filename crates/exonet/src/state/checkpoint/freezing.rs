@@ -27,7 +27,8 @@ impl Node {
     /// after an error.
     ///
     /// # Errors
-    /// [`StateError`]. If [`Draft::check`] fails, the node goes on. After any other error the node has ended. Then
+    /// [`StateError`]. With [`StateError::Temporary`], or if [`Draft::check`] fails, the node goes on. After any other
+    /// error the node has ended. Then
     /// [`ceded`](crate::state::ceded) tells whether the identity still lives in its directory. If it does
     /// not, [`finish_file`](crate::state::finish_file) finishes the file.
     pub async fn checkpoint(

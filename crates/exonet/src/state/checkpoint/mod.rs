@@ -230,12 +230,14 @@ impl StateDir {
     pub fn cede(self, load: &Load) -> Result<Deed, StateError> {
         let Load { attempt, to, .. } = *load;
         let mark = Ceded { attempt, to, generation: self.term.generation + 1 };
+        // Made first, so that only the disk can fail after the step that cedes the identity.
+        let deed = deed_of(&self.secret, &mark)?;
         self.mark(&mark).or_else(|error| match ceded(&self.path) {
-            // The step that failed came after the one that ceded the identity.
-            Ok(Some(found)) if found == mark => Ok(()),
+            // The step that failed came after that one.
+            Ok(Some(found)) if found == mark => disk::sync_dir(Some(&self.path)),
             _ => Err(error),
         })?;
-        deed_of(&self.secret, &mark)
+        Ok(deed)
     }
 
     /// Writes the record that the identity was ceded; it is durable when this returns.
