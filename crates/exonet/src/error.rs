@@ -134,11 +134,11 @@ pub(crate) const IN_DOUBT: &str =
 #[derive(Debug, thiserror::Error)]
 #[error("the batch ended after {} messages: {source}", sent.len())]
 #[non_exhaustive]
-pub struct BatchError {
+pub struct BatchError<E: std::error::Error + 'static = SendError> {
     /// The receipt of the messages that were queued.
     pub sent: BatchReceipt,
     /// Why the next message was not queued, or [`SendError::InDoubt`]: then all messages of `sent` are in doubt.
-    pub source: SendError,
+    pub source: E,
 }
 
 /// Why there is no answer to a ping, if that is known.

@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use super::runtime::Runtime;
 use super::{BatchReceipt, Delivery, Peer, Receipt, Received};
 use crate::Priority;
-use crate::error::Closed;
+use crate::error::{BatchError, Closed};
 use crate::receive::{AnswerError, Batch};
 use crate::send::message::Message;
-use crate::stream::{self, StreamBatchError, StreamError, StreamSendError};
+use crate::stream::{self, StreamError, StreamSendError};
 
 /// Both directions of a stream: see [`crate::Stream`].
 pub struct Stream {
@@ -88,11 +88,11 @@ impl StreamSender {
     /// [`stream::StreamSender::send_batch`].
     ///
     /// # Errors
-    /// [`StreamBatchError`]: the error of the first message that was not queued, and the receipt of those before it.
+    /// [`BatchError`]: the error of the first message that was not queued, and the receipt of those before it.
     pub fn send_batch<M: Into<Message>>(
         &mut self,
         messages: impl IntoIterator<Item = M>,
-    ) -> Result<BatchReceipt, StreamBatchError> {
+    ) -> Result<BatchReceipt, BatchError<StreamSendError>> {
         let sent = self.runtime.wait(self.sender.send_batch(messages))?;
         Ok(BatchReceipt::new(sent, &self.runtime))
     }

@@ -46,7 +46,7 @@ use ::bytes::Bytes;
 pub use self::bytes::ByteStream;
 pub use listener::StreamListener;
 pub use receiver::{StreamError, StreamReceiver};
-pub use sender::{StreamBatchError, StreamSendError, StreamSender};
+pub use sender::{StreamSendError, StreamSender};
 
 pub use exonet_proto::node::MAX_STREAM_BODY;
 

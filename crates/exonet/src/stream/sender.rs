@@ -31,17 +31,6 @@ pub enum StreamSendError {
     Tagged,
 }
 
-/// Why only a part of a batch was queued.
-#[derive(Debug, thiserror::Error)]
-#[error("the batch ended after {} messages: {source}", sent.len())]
-#[non_exhaustive]
-pub struct StreamBatchError {
-    /// The receipt of the messages that were queued.
-    pub sent: BatchReceipt,
-    /// Why the next message was not queued, or [`SendError::InDoubt`]: then all messages of `sent` are in doubt.
-    pub source: StreamSendError,
-}
-
 /// Sends the messages of this end in a stream.
 ///
 /// The peer's application takes the messages in the order in which they were sent here. A message that ends Cancelled
@@ -128,11 +117,11 @@ impl StreamSender {
     pub async fn send_batch<M: Into<Message>>(
         &mut self,
         messages: impl IntoIterator<Item = M>,
-    ) -> Result<BatchReceipt, StreamBatchError> {
+    ) -> Result<BatchReceipt, BatchError<StreamSendError>> {
         let peer = &self.handle.peer;
         if self.ended {
             let sent = BatchReceipt::new(Arc::clone(peer.shared()));
-            return Err(StreamBatchError { sent, source: StreamSendError::Ended });
+            return Err(BatchError { sent, source: StreamSendError::Ended });
         }
         let (lane, mut unfit) = (&self.lane, None);
         let checked = |message: M| match checked(message.into()) {
@@ -145,8 +134,8 @@ impl StreamSender {
         let sent = peer.queue_each(&mut messages.into_iter().map_while(checked).fuse(), true).await;
         match (sent, unfit) {
             (Ok(sent), None) => Ok(sent),
-            (Ok(sent), Some(source)) => Err(StreamBatchError { sent, source }),
-            (Err(BatchError { sent, source }), _) => Err(StreamBatchError { sent, source: source.into() }),
+            (Ok(sent), Some(source)) => Err(BatchError { sent, source }),
+            (Err(BatchError { sent, source }), _) => Err(BatchError { sent, source: source.into() }),
         }
     }
 
