@@ -6,8 +6,9 @@
 //! | `exonet/addr/NAME` | `{"peer": "ID@...", "generation": n}`, with a lease if the node renews it |
 //! | `exonet/term/ID` | `{"generation": n, "lineage": [8 bytes]}` |
 //!
-//! A node changes a key only if no other node has changed it since it read the key: a transaction compares the revision of
-//! the key. A transaction that binds a name or renews its addresses also compares the revision of the term of the identity.
+//! A node changes a name or its addresses only if no other node has changed the name since it read the name: a transaction
+//! compares the revision of the name's key. A transaction that binds a name or renews its addresses also compares the
+//! revision of the term of the identity. A claim compares that of the term alone.
 //! When the lease of a node ends, etcd forgets the addresses of the node. The other keys have no lease. So neither a lease
 //! nor a clock decides which node has a name, or where an identity lives.
 
@@ -110,8 +111,8 @@ impl EtcdNames {
         self.leases().get(name).filter(|lease| lease.revision == revision).map(|lease| lease.number.clone())
     }
 
-    /// Forgets the lease for the record of this revision, which the name does not have any more. A lease for another record
-    /// stays.
+    /// Forgets the lease for the record of this revision: the name has another record, or the identity is claimed
+    /// elsewhere. A lease for another record stays.
     fn forget_lease(&self, name: &Name, revision: u64) {
         let mut leases = self.leases();
         if leases.get(name).is_some_and(|lease| lease.revision == revision) {
@@ -140,7 +141,7 @@ impl EtcdNames {
     }
 
     async fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<Stored<T>>, NamingError> {
-        let answer = self.ask("kv/range", json!({ "key": STANDARD.encode(key) })).await?;
+        let answer = self.ask("kv/range", range(key)).await?;
         stored(answer.pointer("/kvs/0"))
     }
 
@@ -186,8 +187,7 @@ impl EtcdNames {
     }
 
     async fn look_up_now(&self, name: &Name) -> Result<Option<Found>, NamingError> {
-        let ranges = [name_key(name), addr_key(name)].map(|key| json!({ "key": STANDARD.encode(key) }));
-        let [names, addresses] = self.read_together(ranges).await?;
+        let [names, addresses] = self.read_together([name_key(name), addr_key(name)].map(range)).await?;
         let addresses = stored(addresses.first())?;
         stored(names.first())?.map(|stored| found(&stored, addresses.as_ref())).transpose()
     }
@@ -231,18 +231,13 @@ impl EtcdNames {
 
     async fn renew_now(&self, name: &Name, record: &Record, version: Version) -> Result<(), NamingError> {
         let revision = revision_of(version);
-        let ranges = [name_key(name), term_key(&record.peer.id)];
         let [names, terms] =
-            self.read_together(ranges.map(|key| json!({ "key": STANDARD.encode(key) }))).await?;
+            self.read_together([name_key(name), term_key(&record.peer.id)].map(range)).await?;
         let now = stored::<NameValue>(names.first())?.map_or(0, |now| now.revision);
-        let fence = Self::fence(record, stored(terms.first())?.as_ref());
-        if now != revision || fence.is_err() {
-            self.forget_lease(name, revision);
-        }
-        let fence = fence?;
-        if now != revision {
-            return Err(NamingError::Changed(name.clone()));
-        }
+        let is_current =
+            |fence| if now == revision { Ok(fence) } else { Err(NamingError::Changed(name.clone())) };
+        let fence = Self::fence(record, stored(terms.first())?.as_ref()).and_then(is_current);
+        let fence = fence.inspect_err(|_| self.forget_lease(name, revision))?;
         if let Some(lease) = self.lease_of(name, revision) {
             let answer = self.ask("lease/keepalive", json!({ "ID": lease })).await?;
             let left = answer.pointer("/result/TTL").and_then(Value::as_str).unwrap_or_default();
@@ -369,6 +364,11 @@ const NAMES: &str = "exonet/name/";
 const NAMES_END: &str = "exonet/name0";
 const ADDRESSES: &str = "exonet/addr/";
 const ADDRESSES_END: &str = "exonet/addr0";
+
+/// The question for one key.
+fn range(key: impl AsRef<[u8]>) -> Value {
+    json!({ "key": STANDARD.encode(key) })
+}
 
 fn name_key(name: &Name) -> String {
     format!("{NAMES}{name}")
