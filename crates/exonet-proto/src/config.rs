@@ -102,7 +102,7 @@ pub struct Limits {
     /// The largest message that is sent or taken, in bytes. Default 2^40.
     pub message: u64,
     /// The largest message whose body the application gives as a whole, in bytes: such a body is one record of a journal. Bodies that
-    /// the application writes as it goes may be longer. Default: no limit beside `message`; in the library `exonet`, 4 GiB less 1 KiB
+    /// the application writes as it goes, and replies to calls, may be longer. Default: no limit beside `message`; in the library `exonet`, 4 GiB less 1 KiB
     /// in a node with a journal.
     pub whole_message: u64,
     /// Free slots granted to one peer at most, those aside whose message waits for the application. Default 32,768.

@@ -97,7 +97,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Renews the addresses until the node ends or the name has another record.
+    /// Renews the addresses until the node ends, the name has another record, or the identity is claimed elsewhere.
     async fn renew(self, node: Arc<Shared>, every: Duration) {
         loop {
             tokio::select! {
