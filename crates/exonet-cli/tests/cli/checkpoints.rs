@@ -303,19 +303,23 @@ fn each_command_that_stays_greets_the_peers_of_a_restored_identity() {
         stage.checkpoint("file", &[]).expect(0);
         stage.restore("file", &[]).expect(0);
         let mark = stage.world.path("there").join("calc").join("arrived");
-        let run = || {
+        let run = |point: &str| {
             let mut run = stage.command("there", command);
-            run.env("EXON_MOVE_POINT", "greeted:die").arg("--json");
+            run.env("EXON_MOVE_POINT", point).arg("--json");
             Running::start(run)
         };
-        assert_eq!(run().end().code, None, "{command:?}");
+        assert_eq!(run("greeted:die").end().code, None, "{command:?}");
         // The process died before it removed the mark, so the next run greets the peers once more.
         assert!(mark.exists());
-        fs::remove_file(&mark).unwrap();
-        let mut silent = run();
-        silent.line();
-        silent.signal(Signal::INT);
-        assert!(silent.end().code.is_some(), "{command:?}");
+        let complete = |mut run: Running| {
+            run.line();
+            run.signal(Signal::INT);
+            assert!(run.end().code.is_some(), "{command:?}");
+        };
+        complete(run(""));
+        assert!(!mark.exists(), "{command:?}");
+        // Without the mark, the command does not greet them.
+        complete(run("greeted:die"));
     }
 }
 
