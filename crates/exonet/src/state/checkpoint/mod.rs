@@ -13,6 +13,7 @@
 
 mod ahead;
 mod application;
+mod arrived;
 mod content;
 mod file;
 mod freezing;
@@ -37,6 +38,7 @@ use landing::open_deed;
 
 pub use ahead::Ahead;
 pub use application::{ApplicationError, Checkpoint};
+pub use arrived::{forget_arrival, has_arrived};
 pub use file::{Draft, finish_file};
 pub use landing::Landing;
 pub use restoring::{Arrival, RestoreError, restore_file};
