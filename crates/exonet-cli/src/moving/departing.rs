@@ -148,15 +148,16 @@ impl Departing {
             let finished = block_in_place(|| draft.finish(&deed));
             finished.map_err(|error| Undone::Ceded(unfinished(&self.identity, &error)))?;
         }
+        let deed = Bytes::copy_from_slice(deed.as_bytes());
         if let Road::Door { way, .. } = &self.road {
-            let held = way.deed(Bytes::copy_from_slice(deed.as_bytes()), self.plan.timeout).await;
+            let held = way.deed(deed.clone(), self.plan.timeout).await;
             self.moved.generation = held.map_err(Undone::Ceded)?.generation;
         }
         point("key sent");
         let mut here = began.elapsed();
         self.step(if matches!(self.road, Road::Door { .. }) { "restore" } else { "finish" }, None);
         if let Road::Door { way, .. } = &self.road
-            && way.rebind(REBIND_TIME.min(self.plan.timeout)).await
+            && way.rebind(deed, REBIND_TIME.min(self.plan.timeout)).await
         {
             here = began.elapsed();
             self.step("rebind", None);
