@@ -180,7 +180,7 @@ impl Departing {
         };
         let load = block_in_place(|| dir.checkpoint_after(&self.plan.goal.node(), &(), ahead));
         let load = load.map_err(|error| self.failed(&error))?;
-        self.moved.generation = dir.term().generation + 1;
+        self.moved.generation = load.generation();
         self.moved.still_bytes = load.as_bytes().len() as u64;
         self.moved.bytes += self.moved.still_bytes;
         self.step("checkpoint", None);

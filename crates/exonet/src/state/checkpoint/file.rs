@@ -130,8 +130,8 @@ impl Draft {
         let mut head = Vec::with_capacity(HEAD);
         head.extend_from_slice(FORMAT);
         head.extend_from_slice(&load.id.0);
-        head.extend_from_slice(&load.to.0);
-        head.extend_from_slice(&load.attempt.0);
+        head.extend_from_slice(&load.mark.to.0);
+        head.extend_from_slice(&load.mark.attempt.0);
         head.extend_from_slice(&(load.sealed.len() as u64).to_be_bytes());
         let written = || {
             let mut file = &part.file;
@@ -313,7 +313,6 @@ impl StateDir {
     ) -> Result<Ceded, StateError> {
         let load = self.checkpoint(to, application)?;
         let draft = Draft::write(file, &load)?;
-        let (attempt, generation) = (load.attempt, self.term.generation + 1);
         let place = self.path.clone();
         match self.cede(&load) {
             Ok(deed) => draft.finish(&deed)?,
@@ -325,7 +324,7 @@ impl StateDir {
                 return Err(error);
             }
         }
-        Ok(Ceded { attempt, to: *to, generation })
+        Ok(load.mark)
     }
 }
 
