@@ -364,11 +364,14 @@ fn a_service_whose_file_cannot_be_written_goes_on() {
     stage.world.file("taken", b"thesis");
     fs::create_dir(stage.world.path("folder.part")).unwrap();
     std::os::unix::fs::symlink("taken", stage.world.path("link.part")).unwrap();
+    std::os::unix::fs::symlink("loop", stage.world.path("loop")).unwrap();
     let pipe = stage.world.path("pipe.part");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (file, why) in [
         ("taken", "already exists"),
         ("no/such/place", "does not exist"),
+        ("taken/new", "its parent is not a directory"),
+        ("loop/new", "cannot inspect"),
         ("new/", "is not the name of a file"),
         ("folder", "is not a regular file"),
         ("link", "is not a regular file"),

@@ -87,11 +87,16 @@ impl Draft {
         if id == to || sealed::seal(&[], to, &SecretKey::from_bytes(fresh()?)).is_none() {
             return Err(StateError::Target { to: *to });
         }
-        is_absent(path)?;
         let folder = folder_of(path).ok_or_else(|| bad(path, "this is not the name of a file"))?;
-        if !folder.is_dir() {
-            return Err(bad(path, "its directory does not exist"));
+        match fs::metadata(folder) {
+            Ok(about) if about.is_dir() => {}
+            Ok(_) => return Err(bad(path, "its parent is not a directory")),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(bad(path, "its directory does not exist"));
+            }
+            Err(error) => return Err(StateError::io("inspect", folder)(error)),
         }
+        is_absent(path)?;
         if let Some(part) = Part::open(&part_of(path))? {
             part.is_left_by(id)?;
         }
