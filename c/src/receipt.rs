@@ -209,15 +209,18 @@ pub extern "C" fn exonet_receipt_reason(receipt: Option<&exonet_receipt>) -> exo
 /// if it does not come from the receiver.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_receipt_receiver_durability(receipt: Option<&exonet_receipt>) -> exonet_str {
-    look(exonet_str::empty(), || {
-        Some(exonet_str::fixed(match receipt?.settled()?.receiver_durability? {
-            DurabilityLevel::Memory => "memory\0",
-            DurabilityLevel::Process => "process\0",
-            DurabilityLevel::Batched => "batched\0",
-            DurabilityLevel::Sync => "sync\0",
-            _ => return None,
-        }))
-    })
+    look(exonet_str::empty(), || named(receipt?.settled()?.receiver_durability?).map(exonet_str::fixed))
+}
+
+/// The name of a level, with a NUL. None: this library has no name for it.
+const fn named(level: DurabilityLevel) -> Option<&'static str> {
+    match level {
+        DurabilityLevel::Memory => Some("memory\0"),
+        DurabilityLevel::Process => Some("process\0"),
+        DurabilityLevel::Batched => Some("batched\0"),
+        DurabilityLevel::Sync => Some("sync\0"),
+        _ => None,
+    }
 }
 
 /// Withdraws the message. If it has not left, its outcome is EXONET_CANCELLED. If it has, `asked`, which may be NULL,
@@ -253,4 +256,17 @@ pub extern "C" fn exonet_receipt_abandon(
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_receipt_free(receipt: Option<Box<exonet_receipt>>) {
     free(receipt);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_has_the_name_that_the_library_gives_it() {
+        use DurabilityLevel::{Batched, Memory, Process, Sync};
+        for level in [Memory, Process, Batched, Sync] {
+            assert_eq!(named(level).and_then(|name| name.strip_suffix('\0')), Some(level.name()));
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::node::Inner;
 use crate::op::{Operation, Work, work};
 use crate::receipt::Receipt;
 use crate::runtime::Held;
-use crate::stream::giver;
+use crate::stream::{giver, step};
 
 /// The two directions of a session. None: the handle was given up.
 struct Halves {
@@ -189,9 +189,7 @@ impl Session {
 
     fn __anext__(&self) -> PyResult<Operation> {
         let halves = Arc::clone(self.halves.get()?);
-        let step = async move { halves.next().await?.ok_or_else(Fault::end).map(Some) };
-        let inner = self.inner.get()?;
-        Ok(Operation::of_for(&inner.runtime, "async for", work(step, giver(inner))))
+        Ok(step(self.inner.get()?, async move { halves.next().await }))
     }
 
     /// Sends nothing more: the peer's application is told so after all earlier messages. The `Receipt` tells when it

@@ -52,6 +52,15 @@ pub(crate) fn giver(
     move |py, taken| taken.map_or_else(|| Ok(py.None()), |taken| taken.give(py, &inner).map(Py::into_any))
 }
 
+/// A step of `async for`: the next message, or the end of the loop.
+pub(crate) fn step(
+    inner: &Arc<Inner>,
+    next: impl Future<Output = Result<Option<Taken>, Fault>> + Send + 'static,
+) -> Operation {
+    let step = async move { next.await?.ok_or_else(Fault::end).map(Some) };
+    Operation::of_for(&inner.runtime, "async for", work(step, giver(inner)))
+}
+
 /// Reads one direction of a stream.
 pub(crate) struct Reader {
     inner: Held<Arc<Inner>>,
@@ -73,9 +82,7 @@ impl Reader {
 
     /// A step of `async for`.
     pub(crate) fn step(&self) -> PyResult<Operation> {
-        let (inner, receiver) = (self.inner.get()?, Arc::clone(self.receiver.get()?));
-        let step = async move { next(receiver).await?.ok_or_else(Fault::end).map(Some) };
-        Ok(Operation::of_for(&inner.runtime, "async for", work(step, giver(inner))))
+        Ok(step(self.inner.get()?, next(Arc::clone(self.receiver.get()?))))
     }
 }
 

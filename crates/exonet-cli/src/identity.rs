@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use exonet::state::{KeptDelivery, KeptSession, Outbox, SecretKey, StateDir, StateError, Term};
+use exonet::state::{self, KeptDelivery, KeptSession, Outbox, SecretKey, StateDir, StateError, Term};
 use exonet::{Builder, NodeId};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -11,9 +11,6 @@ use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::peers;
-
-/// A file in the directory of an identity that has arrived here, and whose peers no command has told so.
-const ARRIVED: &str = "arrived";
 
 /// The identity of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,14 +167,14 @@ impl Identity {
 
     /// Whether the identity has arrived here, and no command has greeted its peers yet.
     pub(crate) fn has_arrived(&self) -> bool {
-        self.path().is_ok_and(|path| is_present(path, ARRIVED))
+        self.path().is_ok_and(|path| state::has_arrived(path).unwrap_or(false))
     }
 
     /// Removes the note of the arrival: a command has greeted the peers, and others reach the identity.
     pub(crate) fn forget_arrival(&self) {
         if let Ok(path) = self.path() {
             // If this fails, the next run greets the peers once more.
-            let _ = std::fs::remove_file(path.join(ARRIVED));
+            let _ = state::forget_arrival(path);
         }
     }
 

@@ -17,6 +17,8 @@ use crate::failure::Failure;
 
 /// The log target of the library for nodes that it does not admit.
 const REFUSED: &str = "exonet::refused";
+/// The log target of the library for a node that accepts no connections, since another program has the port.
+const CONNECTIONS: &str = "exonet::connections";
 
 /// Starts logging. If `RUST_LOG` is set, it decides the level; otherwise `-v` and `-q` do.
 pub(crate) fn start(common: &Common) {
@@ -34,7 +36,10 @@ pub(crate) fn start(common: &Common) {
         .with_ansi(io::stderr().is_terminal() && console::colors_enabled_stderr())
         .with_target(false);
     let refused = |about: &Metadata<'_>| about.target() == REFUSED;
-    let lines = lines.with_filter(filter.clone().and(filter_fn(refused).not()));
+    // If the user has chosen a carrier, a node that accepts no connections is an error, which says this.
+    let is_chosen = common.carrier.is_some();
+    let twice = move |about: &Metadata<'_>| refused(about) || (is_chosen && about.target() == CONNECTIONS);
+    let lines = lines.with_filter(filter.clone().and(filter_fn(twice).not()));
     let stops = |about: &Metadata<'_>| *about.level() == Level::ERROR && about.target().starts_with("exonet");
     let refusals = Refusals.with_filter(filter.and(filter_fn(refused)));
     registry().with(lines).with(refusals).with(Causes.with_filter(filter_fn(stops))).init();

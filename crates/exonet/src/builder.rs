@@ -520,7 +520,8 @@ fn bind_both(
     match listener {
         Ok(listener) => Ok((socket, Some(listener))),
         Err(error) if carrier == Carrier::Auto => {
-            tracing::warn!(%error, address = %socket.local_addr(), "this node takes no connections in");
+            let address = socket.local_addr();
+            tracing::warn!(target: "exonet::connections", %error, %address, "this node takes no connections in");
             Ok((socket, None))
         }
         Err(error) => Err(refused(socket.local_addr(), error)),

@@ -50,7 +50,8 @@ EXAMPLES
   exon session ls --as me --json
 
 It reads the journal of the identity, which no process may run meanwhile, and sends nothing. It
-shows sessions that have begun and have not ended, as far as the journal knows.";
+shows sessions that have begun and have not ended, as far as the journal knows: the id, the role of
+the identity, the name and the peer. The client is the side that has opened the session.";
 
 /// Talk to a program at another node, in a session that outlives connections
 #[derive(Args, Debug)]
@@ -63,7 +64,7 @@ pub(crate) struct SessionArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     Open(SessionOpenArgs),
-    /// Show the sessions of a stored identity that have not ended; --id continues one that the identity opened
+    /// Show the sessions of a stored identity that have not ended; --id continues one of which it is the client
     #[command(after_help = LS_HELP, visible_alias = "list")]
     Ls,
 }

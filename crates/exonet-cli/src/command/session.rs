@@ -54,6 +54,8 @@ struct Row {
     name: String,
     peer: String,
     addresses: Vec<String>,
+    /// The part of the identity in the session.
+    role: &'static str,
 }
 
 #[derive(Serialize)]
@@ -65,13 +67,14 @@ struct Listed {
 /// The sessions that the journal of the identity has.
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let sessions = settings.identity.sessions()?;
-    for KeptSession { id, name, peer, addresses, .. } in &sessions {
+    for KeptSession { id, name, peer, addresses, is_client, .. } in &sessions {
         let name = escape(name);
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         let at = addresses.last().map_or_else(String::new, |address| format!("@{address}"));
-        settings.output.text(&format!("{id}  {name}  {peer}{at}"))?;
+        let role = if *is_client { "client" } else { "server" };
+        settings.output.text(&format!("{id}  {role}  {name}  {peer}{at}"))?;
         let (id, peer) = (id.to_string(), peer.to_string());
-        settings.output.line(&Row { r#type: "session", id, name, peer, addresses })?;
+        settings.output.line(&Row { r#type: "session", id, name, peer, addresses, role })?;
     }
     if sessions.is_empty() {
         settings.note(format!("{} has no session that can continue", settings.identity));
@@ -82,8 +85,9 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 
 /// Whether the identity may continue session `id` of the command line, as far as its journal says.
 fn knows(settings: &Settings, args: &SessionOpenArgs, id: SessionId) -> bool {
-    let is_it =
-        |kept: &KeptSession| (kept.id, kept.peer, &*kept.name) == (id, args.peer.id, args.name.as_bytes());
+    let is_it = |kept: &KeptSession| {
+        kept.is_client && (kept.id, kept.peer, &*kept.name) == (id, args.peer.id, args.name.as_bytes())
+    };
     // If the journal cannot be read, the start of the node says so.
     settings.identity.is_stored() && settings.identity.sessions().map_or(true, |kept| kept.iter().any(is_it))
 }

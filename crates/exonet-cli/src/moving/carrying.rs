@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use exonet::call::ReplyStatus;
 use exonet::error::CallError;
 use exonet::{Allow, Node, Peer, PeerAddr};
 use serde::de::DeserializeOwned;
@@ -87,15 +88,18 @@ impl Way {
     }
 
     /// Waits until the door says that the identity answers at its new place. False: the door has not said so in time, or
-    /// refuses to.
-    pub(super) async fn rebind(&self, limit: Duration) -> bool {
+    /// refuses to. By `deed`, a door that was started again knows that this node acts for the identity.
+    pub(super) async fn rebind(&self, deed: Bytes, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match timeout(left, self.peer.call(REBIND, Bytes::new())).await {
+            match timeout(left, self.peer.call(REBIND, deed.clone())).await {
                 Ok(Ok(_)) => return true,
-                // No time is left, or the door refuses the call, or the door is of a version without this method.
-                Err(_) | Ok(Err(CallError::Failed { .. })) => return false,
+                // No time is left.
+                Err(_) => return false,
+                // The door refuses the call, or is of a version without this method. If it was killed while it held the
+                // call, the status is FAILED.
+                Ok(Err(CallError::Failed { status, .. })) if status != ReplyStatus::FAILED => return false,
                 Ok(Err(_)) => sleep(RETRY.min(left)).await,
             }
         }

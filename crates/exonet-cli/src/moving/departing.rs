@@ -148,15 +148,16 @@ impl Departing {
             let finished = block_in_place(|| draft.finish(&deed));
             finished.map_err(|error| Undone::Ceded(unfinished(&self.identity, &error)))?;
         }
+        let deed = Bytes::copy_from_slice(deed.as_bytes());
         if let Road::Door { way, .. } = &self.road {
-            let held = way.deed(Bytes::copy_from_slice(deed.as_bytes()), self.plan.timeout).await;
+            let held = way.deed(deed.clone(), self.plan.timeout).await;
             self.moved.generation = held.map_err(Undone::Ceded)?.generation;
         }
         point("key sent");
         let mut here = began.elapsed();
         self.step(if matches!(self.road, Road::Door { .. }) { "restore" } else { "finish" }, None);
         if let Road::Door { way, .. } = &self.road
-            && way.rebind(REBIND_TIME.min(self.plan.timeout)).await
+            && way.rebind(deed, REBIND_TIME.min(self.plan.timeout)).await
         {
             here = began.elapsed();
             self.step("rebind", None);
@@ -179,7 +180,7 @@ impl Departing {
         };
         let load = block_in_place(|| dir.checkpoint_after(&self.plan.goal.node(), &(), ahead));
         let load = load.map_err(|error| self.failed(&error))?;
-        self.moved.generation = dir.term().generation + 1;
+        self.moved.generation = load.generation();
         self.moved.still_bytes = load.as_bytes().len() as u64;
         self.moved.bytes += self.moved.still_bytes;
         self.step("checkpoint", None);

@@ -71,6 +71,16 @@ impl Vestibule {
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The load that has landed, opened. None: none has landed.
+    fn opened(&self, key: &SecretKey) -> Result<MutexGuard<'_, Option<Arriving>>, Failure> {
+        let mut opened = self.arriving();
+        if opened.is_none() {
+            let load = self.kept("load")?.map(|load| state::open_load(&load, key));
+            *opened = load.transpose().map_err(|error| cannot(&error))?;
+        }
+        Ok(opened)
+    }
+
     /// Stores a piece that arrived ahead of the load.
     pub(super) fn ahead(&self, piece: &[u8]) -> Result<(), Failure> {
         self.landing().ahead(piece).map_err(|error| cannot(&error))
@@ -100,11 +110,7 @@ impl Vestibule {
         let key = self.key()?;
         let kept = if deed.is_some() { None } else { self.kept("deed")? };
         let Some(bytes) = deed.or(kept.as_deref()) else { return Ok(None) };
-        let mut opened = self.arriving();
-        if opened.is_none() {
-            let load = self.kept("load")?.map(|load| state::open_load(&load, &key));
-            *opened = load.transpose().map_err(|error| cannot(&error))?;
-        }
+        let mut opened = self.opened(&key)?;
         let Some(arriving) = &*opened else { return Ok(None) };
         if deed.is_some() {
             // A deed that does not match the load is not stored, since any node may send one.
@@ -119,19 +125,37 @@ impl Vestibule {
         Ok(Some(restored.term))
     }
 
+    /// Whether `deed` belongs to the load that has landed. Only a node that acts for the identity has such a deed.
+    pub(super) fn proves(&self, deed: &[u8]) -> Result<bool, Failure> {
+        let key = self.key()?;
+        let mut opened = self.opened(&key)?;
+        let proves = opened.as_ref().is_some_and(|arriving| arriving.check_deed(deed, &key).is_ok());
+        if proves {
+            // The door remembers the caller, so the load is not needed again.
+            *opened = None;
+        }
+        Ok(proves)
+    }
+
     /// Removes the data of a former move, after which the identity has lived here and moved on as `generation`.
     pub(super) fn forget(&self, generation: u64) -> Result<(), Failure> {
-        let Some(load) = self.kept("load")? else { return Ok(()) };
-        let old = state::open_load(&load, &self.key()?).map_or(true, |it| it.generation <= generation);
-        if old {
-            // The deed is removed first, because without it nothing happens.
-            for name in ["deed", "load"] {
-                match fs::remove_file(self.path.join(name)) {
-                    Err(error) if error.kind() != ErrorKind::NotFound => {
-                        return Err(Failure::path("remove", &self.path.join(name), &error));
-                    }
-                    _ => {}
+        // A load that cannot be opened is of no use either.
+        let is_later = match self.opened(&self.key()?).as_deref() {
+            Ok(None) => return Ok(()),
+            Ok(Some(arriving)) => arriving.generation > generation,
+            Err(_) => false,
+        };
+        if is_later {
+            return Ok(());
+        }
+        *self.arriving() = None;
+        // The deed is removed first, because without it nothing happens.
+        for name in ["deed", "load"] {
+            match fs::remove_file(self.path.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Failure::path("remove", &self.path.join(name), &error));
                 }
+                _ => {}
             }
         }
         Ok(())

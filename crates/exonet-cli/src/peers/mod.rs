@@ -20,6 +20,7 @@ use exonet::state::StateDir;
 use exonet::{NodeId, PeerAddr};
 
 use crate::failure::Failure;
+use crate::store::sync_directory;
 
 pub(crate) use services::{Names, Wanted, check_service, services};
 
@@ -227,7 +228,7 @@ impl Book {
         }
         file.as_file().sync_all().map_err(|e| failed(&e))?;
         file.persist(&self.path).map_err(|e| failed(&e.error))?;
-        sync(directory).map_err(|e| failed(&e))
+        sync_directory(directory).map_err(|e| failed(&e))
     }
 }
 
@@ -300,16 +301,6 @@ fn alone(directory: &Path) -> Result<File, Failure> {
 #[cfg(not(unix))]
 fn alone(_: &Path) -> Result<Option<File>, Failure> {
     Ok(None)
-}
-
-#[cfg(unix)]
-fn sync(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

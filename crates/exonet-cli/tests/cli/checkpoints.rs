@@ -302,20 +302,24 @@ fn each_command_that_stays_greets_the_peers_of_a_restored_identity() {
         let stage = Stage::new();
         stage.checkpoint("file", &[]).expect(0);
         stage.restore("file", &[]).expect(0);
-        let mark = stage.world.path("there").join("calc").join("arrived");
-        let run = || {
+        let has_arrived = || exonet::state::has_arrived(stage.world.path("there").join("calc")).unwrap();
+        let run = |point: &str| {
             let mut run = stage.command("there", command);
-            run.env("EXON_MOVE_POINT", "greeted:die").arg("--json");
+            run.env("EXON_MOVE_POINT", point).arg("--json");
             Running::start(run)
         };
-        assert_eq!(run().end().code, None, "{command:?}");
+        assert_eq!(run("greeted:die").end().code, None, "{command:?}");
         // The process died before it removed the mark, so the next run greets the peers once more.
-        assert!(mark.exists());
-        fs::remove_file(&mark).unwrap();
-        let mut silent = run();
-        silent.line();
-        silent.signal(Signal::INT);
-        assert!(silent.end().code.is_some(), "{command:?}");
+        assert!(has_arrived());
+        let complete = |mut run: Running| {
+            run.line();
+            run.signal(Signal::INT);
+            assert!(run.end().code.is_some(), "{command:?}");
+        };
+        complete(run(""));
+        assert!(!has_arrived(), "{command:?}");
+        // Without the mark, the command does not greet them.
+        complete(run("greeted:die"));
     }
 }
 
@@ -360,11 +364,14 @@ fn a_service_whose_file_cannot_be_written_goes_on() {
     stage.world.file("taken", b"thesis");
     fs::create_dir(stage.world.path("folder.part")).unwrap();
     std::os::unix::fs::symlink("taken", stage.world.path("link.part")).unwrap();
+    std::os::unix::fs::symlink("loop", stage.world.path("loop")).unwrap();
     let pipe = stage.world.path("pipe.part");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (file, why) in [
         ("taken", "already exists"),
         ("no/such/place", "does not exist"),
+        ("taken/new", "its parent is not a directory"),
+        ("loop/new", "cannot inspect"),
         ("new/", "is not the name of a file"),
         ("folder", "is not a regular file"),
         ("link", "is not a regular file"),

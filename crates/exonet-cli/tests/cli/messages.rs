@@ -78,6 +78,7 @@ fn a_tcp_port_that_is_taken_matters_only_to_those_who_ask_for_tcp() {
     assert_eq!(warned(&heard.stderr), 1, "{}", heard.stderr);
     for carrier in ["auto", "tcp"] {
         let refused = world.run(&["listen", "--bind", &at, "--carrier", carrier]).expect(1);
+        assert!(!refused.stderr.contains("WARN"), "{}", refused.stderr);
         assert!(refused.stderr.contains(&at), "{}", refused.stderr);
     }
     let quiet = world.listen_at(&at, &["--exit-after", "1", "--carrier", "udp"]);

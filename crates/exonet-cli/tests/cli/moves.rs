@@ -260,7 +260,9 @@ fn there_dies_late(point: &str) {
     stage.send();
     let id = stage.id.to_string();
     let there = stage.listen("there", "", &["--arrive", &id, "--door", &stage.door.clone()]);
-    moving.end().expect(0);
+    // The old place waits until the new process of the new place answers.
+    let moved = moving.end().expect(0);
+    assert_eq!(moved.of_type("step").last().unwrap()["step"], "rebind");
     let ended = here.end().expect(0);
     stage.add(&ended);
     stage.ends_as_over(there);

@@ -97,6 +97,7 @@ fn an_id_that_is_no_session_of_the_identity_is_told() {
     let (peer, address) = server.peer.split_once('@').unwrap();
     assert_eq!((&row["id"], &row["name"], &row["peer"]), (&id.as_str().into(), &"s".into(), &peer.into()));
     assert!(row["addresses"].as_array().unwrap().contains(&address.into()), "{row}");
+    assert_eq!(row["role"], "client");
     assert_eq!(world.run(&["session", "ls", "--as", "other", "--json"]).expect(0).summary()["sessions"], 0);
 
     // The id is that of another identity, or of another name: certainly nothing was delivered.
@@ -116,6 +117,28 @@ fn an_id_that_is_no_session_of_the_identity_is_told() {
     assert_eq!((&ended.summary()["calls"], &ended.summary()["sessions"]), (&0.into(), &1.into()));
     assert!(ended.stderr.contains("served 1 session, in"), "{}", ended.stderr);
     assert_eq!(world.run(&["session", "ls", "--as", "me", "--json"]).expect(0).summary()["sessions"], 0);
+}
+
+#[test]
+fn each_side_of_a_session_is_told_its_role() {
+    let world = World::new();
+    let mut server = world.serve(&["--as", "server", "--sessions", "s", "--exec", "cat"]);
+    world.run(&["id", "me", "--new"]).expect(0);
+    let mut client = talk(&world, &["session", "open", "s", &server.peer, "--as", "me", "--json"]);
+    let id = client.line_of("session")["id"].as_str().unwrap().to_owned();
+    let mut input = client.stdin();
+    writeln!(input, "one").unwrap();
+    hears(&mut client, "one", "");
+    client.signal(Signal::INT);
+    client.end().expect(6);
+    server.running.kill();
+    server.running.wait();
+    for (identity, role) in [("me", "client"), ("server", "server")] {
+        let listed = world.run(&["session", "ls", "--as", identity]).expect(0).stdout;
+        assert!(listed.starts_with(&format!("{id}  {role}  s  ")), "{listed}");
+        let listed = world.run(&["session", "ls", "--as", identity, "--json"]).expect(0);
+        assert_eq!(listed.of_type("session")[0]["role"], role);
+    }
 }
 
 #[test]

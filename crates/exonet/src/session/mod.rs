@@ -145,7 +145,7 @@ impl SessionId {
     }
 
     /// Whether `one` is the client of the session that it has with `other`.
-    fn is_of(self, one: &NodeId, other: &NodeId) -> bool {
+    pub(crate) fn is_of(self, one: &NodeId, other: &NodeId) -> bool {
         (self.0 & 1 == 1) == (one > other)
     }
 

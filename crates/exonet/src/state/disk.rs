@@ -145,20 +145,10 @@ pub(super) fn create_new(path: &Path) -> std::io::Result<File> {
 }
 
 /// Makes new names in a directory durable.
-#[cfg(unix)]
 pub(crate) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
-    let dir = match dir {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
+    let dir = dir.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     point("state.names.before");
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StateError::io("sync", dir))?;
+    exonet_store::sync_dir(dir).map_err(StateError::io("sync", dir))?;
     point("state.names.after");
-    Ok(())
-}
-
-/// On other systems a directory cannot be opened for that. There the file system's own journal keeps the order.
-#[cfg(not(unix))]
-pub(crate) fn sync_dir(_: Option<&Path>) -> Result<(), StateError> {
     Ok(())
 }

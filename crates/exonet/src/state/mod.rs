@@ -9,7 +9,7 @@
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
 //! | `moved` | the node to which the identity was ceded; it can no longer be opened here | once |
 //! | `attempt` | the checkpoint by which the identity came here; present if it ever moved | at each move |
-//! | `arrived` | nothing: the file exists if the identity was [restored](restore) here, and no command of `exon` has told its peers the new address yet | once per move |
+//! | `arrived` | nothing: the file exists if the identity was [restored](restore) here, and its peers may not know the new address yet ([`has_arrived`]) | once per move |
 //! | `pins` | a folder: the node that was found under each [name](crate::naming) | with each new name |
 //! | `restored` | a folder: for each identity that this node has [restored](restore_file) from a file, the latest checkpoint | with each such checkpoint |
 //! | `restoring` | a folder: the lock of a process that restores a file that is sealed for this node | with each such file |
@@ -62,7 +62,8 @@ use zeroize::Zeroizing;
 
 pub use checkpoint::{
     Ahead, ApplicationError, Arrival, Arriving, Attempt, Ceded, Checkpoint, Deed, Draft, Landing, Load,
-    RestoreError, Restored, ceded, deed, finish_file, lives, open_load, restore, restore_file, take_back,
+    RestoreError, Restored, ceded, deed, finish_file, forget_arrival, has_arrived, lives, open_load, restore,
+    restore_file, take_back,
 };
 pub use clock::ClockRecord;
 pub use error::StateError;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use exonet_proto::NodeId;
 
-use super::{StateDir, StateError};
+use super::{SecretKey, StateDir, StateError};
 use crate::session::SessionId;
 
 /// A session that has begun and has not ended, according to the journal: see [`StateDir::sessions`].
@@ -20,6 +20,8 @@ pub struct KeptSession {
     pub id: SessionId,
     /// Its name.
     pub name: Bytes,
+    /// Whether this identity is the client: it has opened the session, and can attach to it.
+    pub is_client: bool,
 }
 
 impl StateDir {
@@ -31,9 +33,11 @@ impl StateDir {
     /// [`StateError`]: the journal cannot be read.
     pub fn sessions(&self) -> Result<Vec<KeptSession>, StateError> {
         let found = self.recovered()?.unwrap_or_default();
+        let own = SecretKey::from_bytes(*self.secret).node_id();
         let session = |(peer, addresses, stream): (NodeId, &[SocketAddr], &Bytes)| {
             let (id, name) = SessionId::of_stream(stream)?;
-            Some(KeptSession { peer, addresses: addresses.to_vec(), id, name })
+            let is_client = id.is_of(&own, &peer);
+            Some(KeptSession { peer, addresses: addresses.to_vec(), id, name, is_client })
         };
         Ok(found.streams().filter_map(session).collect())
     }

@@ -357,7 +357,7 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     fs::remove_dir_all(world.path("other")).unwrap();
     world.restore::<Count>("file", "other", None).await.unwrap();
     fs::rename(world.path("other"), world.path("other.arriving")).unwrap();
-    assert!(world.path("other.arriving").join("arrived").exists());
+    assert!(state::has_arrived(world.path("other.arriving")).unwrap());
     let error = world.restore::<Count>("file", "there", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Restored { last: 1, .. })), "{error}");
     // Only that place has the key now, so no other identity may replace it.
@@ -366,6 +366,22 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     world.restore::<Count>("file", "other", None).await.unwrap();
     assert!(!world.path("there").exists());
     is_private(&world.path("machine"));
+}
+
+/// An identity has arrived until its node says that the peers know the new place.
+#[tokio::test]
+async fn an_arrival_lasts_until_it_is_forgotten() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    world.restore::<Count>("file", "there", None).await.unwrap();
+    let there = world.path("there");
+    assert!(state::has_arrived(&there).unwrap());
+    world.stored("there").await.close(Duration::ZERO).await;
+    assert!(state::has_arrived(&there).unwrap());
+    for _ in 0..2 {
+        state::forget_arrival(&there).unwrap();
+        assert!(!state::has_arrived(&there).unwrap());
+    }
 }
 
 /// Checks that the target has one record, in its own directory.

@@ -87,11 +87,16 @@ impl Draft {
         if id == to || sealed::seal(&[], to, &SecretKey::from_bytes(fresh()?)).is_none() {
             return Err(StateError::Target { to: *to });
         }
-        is_absent(path)?;
         let folder = folder_of(path).ok_or_else(|| bad(path, "this is not the name of a file"))?;
-        if !folder.is_dir() {
-            return Err(bad(path, "its directory does not exist"));
+        match fs::metadata(folder) {
+            Ok(about) if about.is_dir() => {}
+            Ok(_) => return Err(bad(path, "its parent is not a directory")),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(bad(path, "its directory does not exist"));
+            }
+            Err(error) => return Err(StateError::io("inspect", folder)(error)),
         }
+        is_absent(path)?;
         if let Some(part) = Part::open(&part_of(path))? {
             part.is_left_by(id)?;
         }
@@ -130,8 +135,8 @@ impl Draft {
         let mut head = Vec::with_capacity(HEAD);
         head.extend_from_slice(FORMAT);
         head.extend_from_slice(&load.id.0);
-        head.extend_from_slice(&load.to.0);
-        head.extend_from_slice(&load.attempt.0);
+        head.extend_from_slice(&load.mark.to.0);
+        head.extend_from_slice(&load.mark.attempt.0);
         head.extend_from_slice(&(load.sealed.len() as u64).to_be_bytes());
         let written = || {
             let mut file = &part.file;
@@ -313,7 +318,6 @@ impl StateDir {
     ) -> Result<Ceded, StateError> {
         let load = self.checkpoint(to, application)?;
         let draft = Draft::write(file, &load)?;
-        let (attempt, generation) = (load.attempt, self.term.generation + 1);
         let place = self.path.clone();
         match self.cede(&load) {
             Ok(deed) => draft.finish(&deed)?,
@@ -325,7 +329,7 @@ impl StateDir {
                 return Err(error);
             }
         }
-        Ok(Ceded { attempt, to: *to, generation })
+        Ok(load.mark)
     }
 }
 

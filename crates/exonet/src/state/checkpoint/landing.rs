@@ -13,7 +13,9 @@ use zeroize::Zeroizing;
 
 use super::ahead::Piece;
 use super::content::{Carried, Content, Kept, Take};
-use super::{Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, lives};
+use super::{
+    Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, arrived, checkpoint, fresh, left_as, lives,
+};
 use crate::state::clock;
 use crate::state::error::StateError;
 use crate::state::lock::{self, Lock};
@@ -22,8 +24,6 @@ use crate::state::{Term, disk, key, line, strays, term};
 /// The file that names the attempt whose data has arrived completely, except for the key.
 const ATTEMPT: &str = "attempt";
 const ATTEMPT_LABEL: &str = "exonet-attempt-1";
-/// The file that says that the peers of the identity do not know yet that it is here. `exon` reads and removes it.
-const ARRIVED: &str = "arrived";
 /// The suffix of the directory of an identity that was ceded at the same place before.
 const FORMER: &str = "former";
 const LOCK: &str = lock::FILE;
@@ -318,7 +318,9 @@ impl Landing {
         // their names are forced together.
         let (own, term) = (content.fingerprint, Term { generation: content.generation, lineage: fresh()? });
         let (term, clock) = (term::encode(own, term), clock::encode(own, content.clock));
-        for (file, text) in [(term::FILE, term.as_slice()), (clock::FILE, clock.as_slice()), (ARRIVED, &[])] {
+        for (file, text) in
+            [(term::FILE, term.as_slice()), (clock::FILE, clock.as_slice()), (arrived::FILE, &[])]
+        {
             let path = self.dir.join(file);
             let file = disk::put_plain(&path, text)?;
             written.push((path, file));

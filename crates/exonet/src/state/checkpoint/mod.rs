@@ -13,6 +13,7 @@
 
 mod ahead;
 mod application;
+mod arrived;
 mod content;
 mod file;
 mod freezing;
@@ -37,6 +38,7 @@ use landing::open_deed;
 
 pub use ahead::Ahead;
 pub use application::{ApplicationError, Checkpoint};
+pub use arrived::{forget_arrival, has_arrived};
 pub use file::{Draft, finish_file};
 pub use landing::Landing;
 pub use restoring::{Arrival, RestoreError, restore_file};
@@ -63,8 +65,8 @@ pub struct Attempt(pub [u8; 16]);
 #[derive(Clone, Debug)]
 pub struct Load {
     id: NodeId,
-    attempt: Attempt,
-    to: NodeId,
+    /// The record to write when the identity is ceded with this load.
+    mark: Ceded,
     sealed: Vec<u8>,
 }
 
@@ -127,7 +129,12 @@ impl Arriving {
 impl Load {
     /// The attempt to which the load belongs.
     pub const fn attempt(&self) -> Attempt {
-        self.attempt
+        self.mark.attempt
+    }
+
+    /// The generation in which the identity will live where the load is restored.
+    pub const fn generation(&self) -> u64 {
+        self.mark.generation
     }
 
     /// The bytes to send to the node for which the load is sealed.
@@ -200,7 +207,7 @@ impl StateDir {
         }
         let sealed = sealed::seal(&content, to, &SecretKey::from_bytes(fresh()?));
         let sealed = sealed.ok_or(StateError::Target { to: *to })?;
-        Ok(Load { id, attempt, to: *to, sealed })
+        Ok(Load { id, mark: Ceded { attempt, to: *to, generation }, sealed })
     }
 
     /// Closes the journal in order if the process that wrote it was killed: the machine to which the journal moves
@@ -228,8 +235,7 @@ impl StateDir {
     /// # Errors
     /// [`StateError::Io`]: the identity was not ceded, or the disk does not say whether it was; [`ceded`] tells.
     pub fn cede(self, load: &Load) -> Result<Deed, StateError> {
-        let Load { attempt, to, .. } = *load;
-        let mark = Ceded { attempt, to, generation: self.term.generation + 1 };
+        let mark = load.mark;
         // Made first, so that only the disk can fail after the step that cedes the identity.
         let deed = deed_of(&self.secret, &mark)?;
         self.mark(&mark).or_else(|error| match ceded(&self.path) {
