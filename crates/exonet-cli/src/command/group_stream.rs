@@ -45,10 +45,21 @@ struct Member<'a> {
     path: Path,
 }
 
+/// How sending has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum End {
+    /// The whole input was sent.
+    Done,
+    Interrupted,
+    /// The rest of the input could not be sent.
+    Failed,
+}
+
 #[derive(Serialize)]
 struct Summary<'a> {
     r#type: &'static str,
-    end: &'static str,
+    end: End,
     verdict: &'static str,
     stream: &'a str,
     mode: String,
@@ -104,15 +115,28 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
         Said::Input(failure) => failure,
         Said::Group(error) => wrong(name, &error),
     });
+    let end = match (&failure, interrupted) {
+        (Some(_), _) => End::Failed,
+        (None, true) => End::Interrupted,
+        (None, false) => End::Done,
+    };
     match failure {
         Some(failure) if talk.sent == 0 => return Err(failure),
-        _ => talk.tell(settings, args, name, (&paths, interrupted))?,
+        Some(failure) => failure.report(settings.output.is_json()),
+        None => {}
     }
-    failure.map_or_else(|| Ok(talk.exit(args.mode, interrupted)), Err)
+    talk.tell(settings, args, name, (&paths, end))?;
+    Ok(talk.exit(args.mode, end))
 }
 
 fn wrong(name: &str, error: &GroupError) -> Failure {
-    Failure::new(format!("cannot send in the stream {name:?} to the group")).because(error)
+    let failure = Failure::new(format!("cannot send in the stream {name:?} to the group")).because(error);
+    match error {
+        GroupError::Empty | GroupError::TooFewMembers { .. } => {
+            failure.hint("the table says why the others have left")
+        }
+        _ => failure,
+    }
 }
 
 fn open(node: &Node, args: &GroupSendArgs, name: &str) -> Result<GroupStream, GroupError> {
@@ -222,18 +246,19 @@ impl Talk {
         self.accounts.entry(departure.id).or_default().left = Some(why);
     }
 
-    /// Whether every message has reached the required number of members. In the mode for all members, no named member
-    /// may have left.
-    fn has_reached(&self, mode: Mode) -> bool {
+    /// Whether the whole input was sent, and every message has reached the required number of members. In the mode for
+    /// all members, no named member may have left.
+    fn has_reached(&self, mode: Mode, end: End) -> bool {
         let all_stayed = self.accounts.values().all(|account| account.left.is_none());
-        self.reached == self.sent && (mode != Mode::All || all_stayed)
+        end != End::Failed && self.reached == self.sent && (mode != Mode::All || all_stayed)
     }
 
-    fn exit(&self, mode: Mode, interrupted: bool) -> Exit {
+    fn exit(&self, mode: Mode, end: End) -> Exit {
         let ended = |count: fn(&Tally) -> u64| self.accounts.values().any(|a| count(&a.outcomes) > 0);
         match () {
-            () if interrupted => Exit::Interrupted,
-            () if self.has_reached(mode) => Exit::Success,
+            () if end == End::Interrupted => Exit::Interrupted,
+            () if end == End::Failed => Exit::Error,
+            () if self.has_reached(mode, end) => Exit::Success,
             () if ended(|tally| tally.unknown) => Exit::Unknown,
             () if ended(|tally| tally.kept) => Exit::Kept,
             () => Exit::Undelivered,
@@ -246,7 +271,7 @@ impl Talk {
         settings: &Settings,
         args: &GroupSendArgs,
         name: &str,
-        (paths, interrupted): (&BTreeMap<NodeId, Path>, bool),
+        (paths, end): (&BTreeMap<NodeId, Path>, End),
     ) -> Result<(), Failure> {
         let width = args.members.iter().map(|named| named.name.len()).max().unwrap_or_default();
         let nothing = Account::default();
@@ -271,12 +296,12 @@ impl Talk {
                 path,
             })?;
         }
-        let verdict = if self.has_reached(args.mode) { "reached" } else { "failed" };
+        let verdict = if self.has_reached(args.mode, end) { "reached" } else { "failed" };
         let (reached, sent) = (count(self.reached), counted(self.sent, "message"));
         settings.output.text(&format!("\n{verdict}: {reached} of {sent}"))?;
         settings.output.line(&Summary {
             r#type: "summary",
-            end: if interrupted { "interrupted" } else { "done" },
+            end,
             verdict,
             stream: name,
             mode: mode_name(args.mode),

@@ -207,6 +207,25 @@ fn a_dead_member_falls_out_of_a_stream_and_the_others_see_it_to_its_end() {
 }
 
 #[test]
+fn a_stream_goes_on_while_enough_members_are_left_and_then_says_why_it_ends() {
+    let world = World::new();
+    let (a, b) = (member(&world, "a", &["--stream", "log"]), member(&world, "b", &["--stream", "log"]));
+    let (dead, lines) = (nobody(&world), (0..100).map(|n| format!("{n}\n")).collect::<String>());
+    let to = ["group", "send", "--stream", "log", "--queue", "8", "--json", "--deadline", "60s"];
+    let to = [&to[..], &["--to", &a.peer, "--to", &b.peer, "--to", &dead]].concat();
+    let sent = world.feed(&[&to[..], &["--mode", "quorum=2/3"]].concat(), lines.as_bytes()).expect(0);
+    assert_eq!((&sent.summary()["reached"], &sent.summary()["end"]), (&100.into(), &"done".into()));
+    assert!(line(&sent, &dead)["left"].as_str().unwrap().contains("behind"));
+
+    let long = [&b"one\n"[..], &vec![b'x'; 70_000], b"\ntwo\n"].concat();
+    let cut = world.feed(&[&to[..], &["--mode", "any"]].concat(), &long).expect(1);
+    assert!(cut.stderr.contains("has at most"), "{}", cut.stderr);
+    let last = cut.summary();
+    assert_eq!((&last["end"], &last["verdict"]), (&"failed".into(), &"failed".into()));
+    assert_eq!((&last["messages"], &last["reached"]), (&1.into(), &1.into()));
+}
+
+#[test]
 fn a_listener_without_the_stream_rejects_it_at_once() {
     let world = World::new();
     let a = member(&world, "a", &["--stream", "other"]);

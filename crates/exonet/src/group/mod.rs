@@ -137,7 +137,16 @@ impl Mode {
         })
     }
 
-    /// The rule of a message in a stream: all members of the stream get it, and no copy is withdrawn.
+    /// How many members set the pace of a stream, and are not left behind.
+    const fn need_of_stream(self) -> usize {
+        match self {
+            Self::Quorum { acks, .. } => acks,
+            _ => 1,
+        }
+    }
+
+    /// The rule of a message in a stream: all members that are left in the stream get it, and no copy is withdrawn. So a
+    /// quorum needs members for its `acks`, and not for its `send`.
     fn plan_in_stream(self, members: usize) -> Result<Rule, GroupError> {
         if members == 0 {
             return Err(GroupError::Empty);
@@ -146,7 +155,8 @@ impl Mode {
             Self::All => members,
             Self::Any => 1,
             Self::Quorum { send, acks } => {
-                check(send, acks, members)?;
+                check(send, acks, send)?;
+                check(acks, acks, members)?;
                 acks
             }
             Self::Balanced { .. } => return Err(GroupError::Unordered),

@@ -214,7 +214,7 @@ impl State {
         }
         mode.plan_in_stream(self.active().count())?;
         let (keys, open): (Vec<_>, Vec<_>) = self.active().map(|member| (member.key, member.open)).unzip();
-        match pace(self.settings.when_full, self.settings.queue, &open) {
+        match pace(self.settings.when_full, self.settings.queue, &open, mode.need_of_stream()) {
             Pace::Wait => return Err(GroupError::Full),
             Pace::GoWithout(slow) => {
                 let slow: Vec<_> = slow.into_iter().filter_map(|at| keys.get(at).copied()).collect();
