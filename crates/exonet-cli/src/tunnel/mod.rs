@@ -13,6 +13,7 @@ mod carry;
 mod dial;
 mod event;
 mod greet;
+mod keep;
 mod life;
 mod listen;
 mod policy;
