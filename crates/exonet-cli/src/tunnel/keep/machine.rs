@@ -166,6 +166,16 @@ impl Machine {
         self.end.is_some() && self.heard_end && self.link.said_end
     }
 
+    /// The other end has said something that cannot be true, so nothing that it says counts.
+    pub(super) fn hear_no_more(&mut self) {
+        self.heard_end = true;
+    }
+
+    /// Whether the program here has got everything.
+    pub(super) fn gave_all(&self) -> bool {
+        self.incoming.is_done()
+    }
+
     /// The numbers of bytes that the program here has said, and has taken.
     pub(super) fn totals(&self) -> (u64, u64) {
         (self.out.read(), self.incoming.taken())
