@@ -203,8 +203,7 @@ impl Near {
 
     /// A number for a connection that this end keeps.
     pub(super) fn token(&self) -> Option<Token> {
-        // Without randomness, the connection is not kept.
-        self.keeper.as_ref().and_then(|_| Token::random().ok())
+        self.keeper.as_ref().and_then(|keeper| keeper.token())
     }
 
     /// The reason why a connection to `to` has ended, for people.

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 use super::office::Office;
 use super::pass;
 use super::process::YES;
-use super::say::{About, Ending, Header, Key, Order, Tale, Told, VERSION, Wish, millis};
+use super::say::{About, Ending, Header, Key, Order, Tale, Token, Told, VERSION, Wish, millis};
 use crate::control::{Lines, is_foreign, place, say};
 use crate::failure::Failure;
 use crate::identity::Identity;
@@ -35,6 +36,8 @@ pub(crate) struct Keeper {
     place: Place,
     orders: mpsc::UnboundedSender<Order>,
     entries: Mutex<BTreeMap<Key, Entry>>,
+    /// The keeper has ended.
+    ended: AtomicBool,
     /// The number of entries.
     left: watch::Sender<usize>,
     /// The number of links that are carried.
@@ -171,7 +174,7 @@ impl Keeper {
     fn new(place: Place, orders: mpsc::UnboundedSender<Order>) -> Arc<Self> {
         let entries = Mutex::default();
         let [left, links] = [(); 2].map(|()| watch::Sender::default());
-        Arc::new(Self { place, orders, entries, left, links })
+        Arc::new(Self { place, orders, entries, ended: AtomicBool::new(false), left, links })
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
@@ -192,6 +195,7 @@ impl Keeper {
                 Tale::Kept(_) | Tale::All => {}
             }
         }
+        self.ended.store(true, Ordering::Relaxed);
         // The sockets are gone with the process that held them.
         let entries = std::mem::take(&mut *self.entries());
         for entry in entries.into_values() {
@@ -334,6 +338,12 @@ impl Keeper {
     pub(crate) async fn at_rest(&self) {
         // The sender lives as long as this.
         let _ = self.links.subscribe().wait_for(|links| *links == 0).await;
+    }
+
+    /// A number for a connection that this end keeps. None: the keeper has ended.
+    pub(crate) fn token(&self) -> Option<Token> {
+        // Without randomness, nothing is kept.
+        if self.ended.load(Ordering::Relaxed) { None } else { Token::random().ok() }
     }
 
     /// Whether connections outlive this process.

@@ -9,7 +9,7 @@ use exonet::stream::Stream;
 use tokio::net::TcpStream;
 
 use super::Link;
-use super::say::{About, Key, Order, Told};
+use super::say::{About, Key, Order, Token, Told};
 use crate::settings::Settings;
 use crate::tunnel::carry::Course;
 use crate::tunnel::event::Tell;
@@ -82,6 +82,10 @@ impl Keeper {
     }
 
     pub(crate) async fn at_rest(&self) {
+        match self.0 {}
+    }
+
+    pub(crate) fn token(&self) -> Option<Token> {
         match self.0 {}
     }
 

@@ -308,3 +308,82 @@ fn a_near_end_without_an_identity_survives_a_far_end_that_is_killed() {
     assert_eq!(why(&mut near), "ended");
     assert_eq!((why(&mut far.running), why(&mut far.running)), ("ended".into(), "ended".into()));
 }
+
+#[test]
+fn a_run_that_keeps_nothing_ends_what_the_one_before_has_left() {
+    let world = World::new();
+    let (target, ended) = witness();
+    let mut ends = Ends::new(&world, "-L", target.at);
+    let mut socket = client(ends.at);
+    say(&mut socket, b"before");
+    kill(&mut ends.near);
+    ends.near = forward(&world, &["--as", "me", "--keep", "0", &ends.to, &ends.peer]);
+    port(&mut ends.near);
+    is_reset(socket);
+    drop(ends);
+    // The keeper of the far end waits for its next run.
+    let mut far = proxy(&world, &["--allow-to", "127.0.0.1:*", "--keep", "0"]);
+    assert!(!ended.recv().unwrap());
+    far.running.signal(Signal::INT);
+    far.running.wait();
+}
+
+/// The keepers of a world.
+#[cfg(target_os = "linux")]
+fn keepers(world: &World) -> Vec<rustix::process::Pid> {
+    let place = world.path("state").canonicalize().unwrap();
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0).skip(1);
+        let of_world = |path: &[u8]| path.starts_with(place.to_str().unwrap().as_bytes());
+        if words.next() == Some(b"tunnel-keeper") && words.next().is_some_and(of_world) {
+            found.extend(rustix::process::Pid::from_raw(pid));
+        }
+    }
+    found
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_keeper_that_is_killed_takes_its_connections_with_it_and_one_that_is_done_ends() {
+    let world = World::new();
+    let (target, ended) = witness();
+    let mut ends = Ends::new(&world, "-L", target.at);
+    let mut socket = client(ends.at);
+    say(&mut socket, b"before");
+    assert_eq!(keepers(&world).len(), 2);
+    for keeper in keepers(&world) {
+        rustix::process::kill_process(keeper, Signal::KILL).unwrap();
+    }
+    is_reset(socket);
+    assert!(!ended.recv().unwrap());
+    assert_eq!((why(&mut ends.near), why(&mut ends.far.running)), ("reset_here".into(), "reset_here".into()));
+    // What comes now is carried as if nothing were kept, until the next run.
+    say(&mut client(ends.at), b"meanwhile");
+    assert!(ended.recv().unwrap());
+    assert_eq!((why(&mut ends.near), why(&mut ends.far.running)), ("ended".into(), "ended".into()));
+    kill(&mut ends.near);
+    kill(&mut ends.far.running);
+    ends.start_near_unheard();
+    ends.start_far();
+    ends.at = port(&mut ends.near);
+    let mut socket = client(ends.at);
+    say(&mut socket, b"after");
+    kill(&mut ends.near);
+    break_off(socket);
+    kill(&mut ends.far.running);
+    assert_eq!(keepers(&world).len(), 2);
+    ends.start_far();
+    ends.start_near();
+    assert_eq!(
+        (why(&mut ends.near), why(&mut ends.far.running)),
+        ("reset_here".into(), "reset_there".into())
+    );
+    ends.near.signal(Signal::INT);
+    ends.near.wait();
+    ends.far.running.signal(Signal::INT);
+    ends.far.running.wait();
+    until("the keepers end", || keepers(&world).is_empty());
+}
