@@ -169,4 +169,22 @@ mod tests {
         Frame::End(Some("ü".repeat(1_000))).write(&mut out);
         assert_eq!(Frame::read(&mut out), Ok(Some(Frame::End(Some("ü".repeat(MOST_TEXT / 2))))));
     }
+
+    #[test]
+    fn frames_are_as_the_page_says() {
+        let page = include_str!("../../../../../docs/tunnel.md");
+        for (name, frame) in [
+            ("START", Frame::Start { have: 0, room: 0 }),
+            ("DATA", Frame::Data(Bytes::from_static(b"x"))),
+            ("ACK", Frame::Ack(0)),
+            ("FIN", Frame::Fin),
+            ("END", Frame::End(None)),
+        ] {
+            let mut out = BytesMut::new();
+            frame.write(&mut out);
+            assert!(page.contains(&format!("| {} | {name}", out[0])), "not on the page: {name}");
+        }
+        assert!(page.contains("from 1 to 16,384") && MOST_DATA == 16_384);
+        assert!(page.contains("up to 512") && MOST_TEXT == 512);
+    }
 }
