@@ -1,5 +1,6 @@
 //! `exon forward`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -25,10 +26,12 @@ EXAMPLES
   ssh through the tunnel; it survives a change of the network and suspend:
       ssh -o ProxyCommand='exon forward --stdio %h:%p ID@HOST:PORT' host
 
-A connection in the tunnel survives loss, silence, suspend and a change of address at either end. It
-ends when the process at either end ends, since that process holds the socket; both sides then see a
-reset. While the other node is away, this command keeps running: open connections wait for it, new
-ones wait for --timeout, and all continue as soon as it is back.
+A connection in the tunnel survives loss, silence, suspend, a change of address at either end and
+a restart of `exon proxy serve`. With --as it also survives a restart of this command, because a
+process beside it keeps the sockets: it waits for the next run as long as --keep says. Ctrl-C ends
+all connections; SIGTERM, SIGHUP and kill -9 leave them to the next run. While the other node is
+away, this command keeps running: open connections wait for it, new ones wait for --timeout, and
+all continue as soon as it is back.
 
 EXIT CODES
     0  with --stdio: both sides have sent everything
@@ -63,10 +66,23 @@ pub(crate) struct ForwardArgs {
     /// End a connection that has carried nothing for this long [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) idle: Option<Duration>,
+    /// How long connections wait for this command to come back if it is killed or restarted, and for the other node to
+    /// continue them. They outlive this command only with --as; 0 ends them with the command at either end
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_span)]
+    pub(crate) keep: Duration,
     /// How many connections may be open at once; more wait until one has ended
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_connections: u16,
     /// How many bytes to read ahead of the other end, for each connection
     #[arg(long, value_name = "BYTES", default_value = "2MiB")]
     pub(crate) window: Size,
+}
+
+/// Hold the TCP connections of a tunnel while its command is restarted. `exon forward --as` and `exon proxy serve` start
+/// this process, and it ends by itself when no connection is left
+#[derive(Args, Debug)]
+pub(crate) struct KeeperArgs {
+    /// The socket at which the command reaches it
+    #[arg(value_name = "SOCKET")]
+    pub(crate) socket: PathBuf,
 }

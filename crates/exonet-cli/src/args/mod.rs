@@ -51,7 +51,7 @@ pub(crate) use conformance::ConformanceArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use dead::{DeadArgs, DeadCommand, RetryArgs};
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs, DemoSenderArgs};
-pub(crate) use forward::ForwardArgs;
+pub(crate) use forward::{ForwardArgs, KeeperArgs};
 pub(crate) use gateway::GatewayArgs;
 pub(crate) use get::GetArgs;
 pub(crate) use group::{GroupArgs, GroupCommand, GroupSendArgs, WhenFull};
@@ -304,6 +304,8 @@ pub(crate) enum Command {
     DemoSender(DemoSenderArgs),
     #[command(hide = true)]
     ServeReaper,
+    #[command(hide = true)]
+    TunnelKeeper(KeeperArgs),
     #[command(hide = true)]
     BenchCrowd(CrowdArgs),
 }

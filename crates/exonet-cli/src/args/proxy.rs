@@ -31,10 +31,12 @@ TARGETS
     10.0.0.0/8:5432    addresses of a network; [fd00::]/8:5432
     *:443              any host
 
-A connection in the tunnel survives loss, silence, suspend and a change of address at either end. It
-ends when the process at either end ends, since that process holds the socket; both sides then see a
-reset, and new connections work as soon as the process is back. A near end that was killed and does
-not come back is given up after --patience.";
+A connection in the tunnel survives loss, silence, suspend and a change of address at either end.
+It also survives a restart of this command, because a process beside it keeps the sockets: it
+waits for the next run as long as --keep says. Ctrl-C ends all connections; SIGTERM, SIGHUP and
+kill -9 leave them to the next run, which ends those that it no longer allows. A systemd unit
+needs KillMode=process. A near end that was killed and does not come back is given up after
+--patience.";
 
 /// Carry TCP connections of other nodes that run `exon forward`, to targets that are named here
 #[derive(Args, Debug)]
@@ -87,6 +89,10 @@ pub(crate) struct ProxyServeArgs {
     /// End a connection that has carried nothing for this long [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) idle: Option<Duration>,
+    /// How long connections wait for this command to come back if it is killed or restarted, and for the other node to
+    /// continue them; 0 ends them with the command at either end
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_span)]
+    pub(crate) keep: Duration,
     /// Give up a near end, and its connections, if it has been silent for this long
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_span)]
     pub(crate) patience: Duration,

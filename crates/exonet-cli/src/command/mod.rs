@@ -120,6 +120,10 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::DemoSender(args) => crate::demo::send(common.state.as_deref(), &args).await,
         // This runs before the runtime starts: see `main`.
         Command::ServeReaper => Ok(Exit::Success),
+        #[cfg(unix)]
+        Command::TunnelKeeper(args) => crate::tunnel::keep::run(&args.socket).await,
+        #[cfg(not(unix))]
+        Command::TunnelKeeper(_) => Err(Failure::new("this system keeps no connections of tunnels")),
         Command::BenchCrowd(args) => crate::bench::crowd(args.size),
     }
 }

@@ -41,6 +41,32 @@ pub(crate) fn stop(timeout: Option<Duration>) -> Result<impl Future<Output = Sto
     })
 }
 
+/// Tells an interrupt by the user from other requests to stop.
+pub(crate) struct Interrupt(#[cfg(unix)] tokio::signal::unix::Signal, #[cfg(not(unix))] ());
+
+impl Interrupt {
+    /// Watches for interrupts from this call on.
+    pub(crate) fn watch() -> Result<Self, Failure> {
+        #[cfg(unix)]
+        {
+            let kind = tokio::signal::unix::SignalKind::interrupt();
+            let signal = tokio::signal::unix::signal(kind);
+            signal.map(Self).map_err(|e| Failure::new("cannot watch for signals").because(&e))
+        }
+        #[cfg(not(unix))]
+        Ok(Self(()))
+    }
+
+    /// Whether the user has interrupted the command. Where there is no other request, it was the user.
+    #[cfg_attr(not(unix), allow(clippy::unused_self, reason = "as where there are other requests"))]
+    pub(crate) fn was(&mut self) -> bool {
+        #[cfg(unix)]
+        return futures_util::FutureExt::now_or_never(self.0.recv()).is_some();
+        #[cfg(not(unix))]
+        true
+    }
+}
+
 /// Counts the requests to stop. Request number `last` ends the process at once.
 pub(crate) fn requests(last: u32) -> Result<watch::Receiver<u32>, Failure> {
     requests_or(last, &Leave::default())

@@ -86,7 +86,7 @@ async fn connect(identity: &Identity) -> Result<Option<Connection>, Failure> {
         return Ok(None);
     }
     // If no path for a socket can be found, there is no socket.
-    let Ok(socket) = place::of(path) else { return Ok(None) };
+    let Ok(socket) = place::of(path, place::CONTROL) else { return Ok(None) };
     match UnixStream::connect(&socket).await {
         // In a directory that others can write to, another user may have created the socket.
         Ok(stream) if !wire::is_trusted(&stream, place::owner(path)?) => {

@@ -25,7 +25,7 @@ mod look;
 mod nowhere;
 pub(crate) mod past;
 #[cfg(unix)]
-mod place;
+pub(crate) mod place;
 pub(crate) mod protocol;
 #[cfg(unix)]
 mod retry;
@@ -51,7 +51,9 @@ pub(crate) use self::client::{Client, Giver, Heard, Hearer, too_long};
 #[cfg(not(unix))]
 pub(crate) use self::nowhere::{Client, Control, Giver, Heard, Hearer, available, too_long};
 #[cfg(unix)]
-pub(crate) use self::server::Control;
+pub(crate) use self::server::{Bound, Control};
+#[cfg(unix)]
+pub(crate) use self::wire::{Lines, is_foreign, is_trusted, say};
 
 /// Fails where the system has no control socket, for commands that do nothing without one.
 #[cfg(unix)]

@@ -8,22 +8,24 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The directory of the socket within the directory of the identity, and the name of the socket in it.
+/// The directory of sockets within the directory of the identity, and the name of the control socket in it.
 const DIRECTORY: &str = "control";
-const NAME: &str = "socket";
+pub(crate) const CONTROL: &str = "socket";
+/// The name of the socket of the process that keeps the connections of tunnels.
+pub(crate) const KEEPER: &str = "keeper";
 /// The longest path of a socket: the shortest limit of any Unix is 104 bytes, including a zero at the end.
 const LONGEST_PATH: usize = 103;
 
-/// The socket of the identity in `state`. It depends only on that path and on the environment of the user.
-pub(super) fn of(state: &Path) -> Result<PathBuf, Failure> {
+/// The socket of the identity in `state` that is called `name`. It depends only on that path and on the environment of the user.
+pub(crate) fn of(state: &Path, name: &str) -> Result<PathBuf, Failure> {
     // All paths of the directory lead to the same socket.
     let state = fs::canonicalize(state).map_err(|e| Failure::path("find", state, &e))?;
-    let beside = state.join(DIRECTORY).join(NAME);
+    let beside = state.join(DIRECTORY).join(name);
     if beside.as_os_str().len() <= LONGEST_PATH {
         return Ok(beside);
     }
     let hash = blake3::hash(state.as_os_str().as_bytes()).to_hex();
-    let name = format!("{}.socket", hash.get(..32).unwrap_or_default());
+    let name = format!("{}.{name}", hash.get(..32).unwrap_or_default());
     let path = runtime().join(name);
     if path.as_os_str().len() <= LONGEST_PATH {
         return Ok(path);
@@ -78,8 +80,8 @@ mod tests {
         for path in long.iter().chain([&short]) {
             fs::create_dir(path).unwrap();
         }
-        assert!(of(&short).unwrap().ends_with("short/control/socket"));
-        let [a, b] = long.map(|path| of(&path).unwrap());
+        assert!(of(&short, CONTROL).unwrap().ends_with("short/control/socket"));
+        let [a, b] = long.map(|path| of(&path, CONTROL).unwrap());
         assert!(a != b && a.parent() == b.parent());
         assert!(a.as_os_str().len() <= LONGEST_PATH);
     }

@@ -61,7 +61,7 @@ impl Control {
 
     fn open(settings: &Settings, node: &Node, role: Role, leave: Option<Leave>) -> Result<Self, Failure> {
         let Identity::Stored { path, .. } = &settings.identity else { return Ok(Self { bound: None }) };
-        let (bound, listener) = Bound::bind(place::of(path)?)?;
+        let (bound, listener) = Bound::bind(place::of(path, place::CONTROL)?)?;
         let (end, ended) = oneshot::channel();
         let durability = settings.level().unwrap_or_else(|| USUAL.to_owned());
         let (identity, moves) = (settings.identity.clone(), Arc::new(Semaphore::new(1)));
@@ -109,17 +109,17 @@ impl Control {
 
 /// The socket's file, removed at the end.
 #[derive(Debug)]
-struct Bound {
+pub(crate) struct Bound {
     path: PathBuf,
     /// The device and inode of the file, to recognise that it is still the one that this process has created.
     file: (u64, u64),
 }
 
 impl Bound {
-    /// Binds the socket. The caller runs the identity, so a file at `path` belongs to a dead process.
-    fn bind(path: PathBuf) -> Result<(Self, UnixListener), Failure> {
+    /// Binds the socket. The caller knows that a file at `path` belongs to a dead process.
+    pub(crate) fn bind(path: PathBuf) -> Result<(Self, UnixListener), Failure> {
         place::prepare(&path)?;
-        let failed = |error: &io::Error| Failure::path("open the control socket", &path, error);
+        let failed = |error: &io::Error| Failure::path("open the socket", &path, error);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&error)),
             _ => {}

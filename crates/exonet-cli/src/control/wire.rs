@@ -16,13 +16,13 @@ pub(super) const LONGEST_LINE: u64 = 1 << 20;
 
 /// Whether the other end runs as a user whom this process trusts with an identity of `owner`: as the user of this process, as root, or,
 /// if this process is root's, as `owner`.
-pub(super) fn is_trusted(stream: &UnixStream, owner: u32) -> bool {
+pub(crate) fn is_trusted(stream: &UnixStream, owner: u32) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|other| trusts(own, owner, other.uid()))
 }
 
 /// Whether a process of another user than this one's or root is at the other end.
-pub(super) fn is_foreign(stream: &UnixStream) -> bool {
+pub(crate) fn is_foreign(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream.peer_cred().map_or(true, |other| other.uid() != own && other.uid() != ROOT)
 }
@@ -37,14 +37,14 @@ const NOBODY: u32 = 65_534;
 
 /// Reads lines. Cancel-safe: the bytes of a partial line are kept.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     from: BufReader<OwnedReadHalf>,
     line: Vec<u8>,
     foreign: bool,
 }
 
 impl Lines {
-    pub(super) fn new(from: OwnedReadHalf) -> Self {
+    pub(crate) fn new(from: OwnedReadHalf) -> Self {
         Self { from: BufReader::new(from), line: Vec::new(), foreign: false }
     }
 
@@ -57,7 +57,7 @@ impl Lines {
     ///
     /// # Errors
     /// The line is too long, or is not of the expected type.
-    pub(super) async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+    pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let room = (LONGEST_LINE + 1).saturating_sub(u64::try_from(self.line.len()).unwrap_or(u64::MAX));
         // A half line stays in `self.line` when this is dropped: `read_until` appends as it goes.
         (&mut self.from).take(room).read_until(b'\n', &mut self.line).await?;
@@ -99,7 +99,7 @@ fn shown(text: String) -> String {
 ///
 /// # Errors
 /// The other end has left.
-pub(super) async fn say(to: &mut OwnedWriteHalf, value: &impl Serialize) -> io::Result<()> {
+pub(crate) async fn say(to: &mut OwnedWriteHalf, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
     line.push(b'\n');
     to.write_all(&line).await

@@ -144,9 +144,9 @@ pub(crate) fn hold(socket: &TcpStream) {
     let _ = socket.set_zero_linger();
 }
 
-/// Ends a socket: cleanly, or with a reset if the connection broke.
-pub(crate) fn finish(socket: TcpStream, closed: &Closed) {
-    if closed.abort {
+/// Prepares a socket for its end: a clean one, or a reset.
+pub(crate) fn finish(socket: &TcpStream, abort: bool) {
+    if abort {
         let _ = socket.set_zero_linger();
     } else {
         #[expect(deprecated, reason = "a socket that does not linger blocks nothing")]

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::carry::Closed;
+use super::keep::{Ending, Told, word};
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::text::escape;
 use crate::units::{self, Size, counted};
 
 /// The origin of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
     /// `-L`
@@ -63,6 +64,15 @@ pub(crate) enum Event {
     },
     /// A connection is established. `address` is the address that it leads to.
     Opened {
+        id: u64,
+        way: Way,
+        peer: String,
+        from: String,
+        to: String,
+        address: String,
+    },
+    /// A connection of a former run continues.
+    Resumed {
         id: u64,
         way: Way,
         peer: String,
@@ -118,6 +128,10 @@ impl fmt::Display for Event {
                     (escape(from.as_bytes()), escape(to.as_bytes()), escape(address.as_bytes()));
                 write!(f, "{id}  {from} to {to} ({address})")
             }
+            Self::Resumed { id, from, to, .. } => {
+                let (from, to) = (escape(from.as_bytes()), escape(to.as_bytes()));
+                write!(f, "{id}  {from} to {to} continues")
+            }
             Self::Closed { id, from, to, sent, received, text, seconds, .. } => {
                 let (from, to) = (escape(from.as_bytes()), escape(to.as_bytes()));
                 let (sent, received) = (Size(*sent), Size(*received));
@@ -137,7 +151,7 @@ pub(crate) struct Tell {
 }
 
 /// A connection whose events are reported.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Story {
     pub(crate) way: Way,
     pub(crate) peer: String,
@@ -180,6 +194,34 @@ impl Numbered {
     pub(crate) fn opened(&self, address: String) {
         let Story { way, peer, from, to } = self.story.clone();
         self.tell.say(Event::Opened { id: self.id, way, peer, from, to, address });
+    }
+
+    pub(crate) fn resumed(&self, address: String) {
+        let Story { way, peer, from, to } = self.story.clone();
+        self.tell.say(Event::Resumed { id: self.id, way, peer, from, to, address });
+    }
+
+    /// Drops the seat of the connection when it has ended, and reports that.
+    pub(crate) fn told(self, seat: impl Send + 'static) -> Told {
+        Box::new(move |ending| {
+            drop(seat);
+            self.ended(ending);
+        })
+    }
+
+    fn ended(self, ending: Ending) {
+        let Story { way, from, to, .. } = self.story;
+        self.tell.say(Event::Closed {
+            id: self.id,
+            way,
+            from,
+            to,
+            sent: ending.sent,
+            received: ending.received,
+            why: word(&ending.why),
+            text: ending.text,
+            seconds: ending.seconds.max(self.began.elapsed().as_secs_f64()),
+        });
     }
 
     /// Reports the end of the connection. `text`: the message for people.
@@ -226,7 +268,7 @@ impl Totals {
                     settings.note(event.to_string());
                 }
             }
-            Event::Opened { .. } | Event::Joined { .. } | Event::Left { .. } => {
+            Event::Opened { .. } | Event::Resumed { .. } | Event::Joined { .. } | Event::Left { .. } => {
                 if settings.verbose {
                     settings.note(event.to_string());
                 }

@@ -44,6 +44,10 @@ impl Life {
         Self(watch::channel(Some(over)).1)
     }
 
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
     /// Waits for the end.
     pub(crate) async fn over(&mut self) -> Over {
         match self.0.wait_for(Option::is_some).await {

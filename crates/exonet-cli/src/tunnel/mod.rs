@@ -7,12 +7,14 @@
 //! connection to `-L` or `-D`, the far end for a connection to `-R`.
 //!
 //! A [`Run`] identifies one process to the other end. A connection belongs to a run of each end, and ends with either
-//! run.
+//! run, unless both ends keep it ([`keep`]).
 
 mod carry;
 mod dial;
+mod ends;
 mod event;
 mod greet;
+pub(crate) mod keep;
 mod life;
 mod listen;
 mod policy;
@@ -30,19 +32,21 @@ use crate::failure::Failure;
 use crate::units::Size;
 
 pub(crate) use carry::{Closed, Course, Why, carry, finish, hold, open};
+
 pub(crate) use dial::{connect, dial};
+pub(crate) use ends::{Host, Opened, carry_accepted, carry_opened, carry_resumed};
 pub(crate) use event::{Event, Story, Tell, Totals, Way};
-pub(crate) use greet::{greet, next, refuse, take_in};
+pub(crate) use greet::{GONE, greet, next, refuse, take_in};
 pub(crate) use life::{Life, Over};
 pub(crate) use listen::{accept, bind, raise_files};
-pub(crate) use policy::{Pattern, Place, Policy};
+pub(crate) use policy::{Pattern, Place, Policy, Ruling};
 pub(crate) use registry::{Registry, Seat};
 pub(crate) use socks::Request as SocksRequest;
 pub(crate) use spec::{Bind, Spec};
 pub(crate) use target::Target;
 pub(crate) use wire::{
-    Answer, Code, Connected, Goal, Hello, Listened, MOST_LISTENED, Message, Name, Names, Open, Refusal,
-    Reverse, Run, Welcome,
+    Code, Connected, Goal, Hello, Listened, MOST_LISTENED, Message, Name, Names, Open, Refusal, Reverse, Run,
+    Welcome,
 };
 
 /// The interval at which the near end announces that it is present.

@@ -12,6 +12,7 @@ use rand::rngs::OsRng;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::keep::Token;
 use super::target::Target;
 use crate::failure::Failure;
 
@@ -170,6 +171,9 @@ pub(crate) struct Open {
     pub(crate) run: Run,
     #[serde(flatten)]
     pub(crate) goal: Goal,
+    /// This end keeps the connection if the other end does, under this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) keep: Option<Token>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,6 +181,8 @@ pub(crate) struct Open {
 pub(crate) enum Goal {
     /// The target that the far end should connect to.
     To(Target),
+    /// A connection that both ends keep, and whose link was lost.
+    Resume(Token),
     /// The connection arrived at a port that the near end asked for.
     Reverse(Reverse),
 }
@@ -205,6 +211,9 @@ pub(crate) struct Connected {
     pub(crate) address: String,
     /// The run of the end that answers.
     pub(crate) run: Run,
+    /// The end that answers keeps the connection.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) kept: bool,
 }
 
 /// The reason why there is no connection, or no port.
@@ -276,13 +285,18 @@ mod tests {
     #[test]
     fn messages_are_as_the_page_says() {
         let page = include_str!("../../../../docs/tunnel.md");
-        let open = |goal| String::from_utf8(Open { run: RUN, goal }.encode().to_vec()).unwrap();
-        let reverse = Reverse { near: RUN, port: 0, from: "192.0.2.7:40112".to_owned() };
         let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+        let open = |goal, keep| text(Open { run: RUN, goal, keep }.encode());
+        let reverse = Reverse { near: RUN, port: 0, from: "192.0.2.7:40112".to_owned() };
+        let token: Token = "0123456789abcdef0123456789abcdef".parse().unwrap();
+        let connected = |kept| Connected { address: "10.0.0.7:5432".to_owned(), run: RUN, kept };
         for message in [
-            open(Goal::To("db:5432".parse().unwrap())),
-            open(Goal::Reverse(reverse)),
-            text(Answer::Ok(Connected { address: "10.0.0.7:5432".to_owned(), run: RUN }).encode()),
+            open(Goal::To("db:5432".parse().unwrap()), None),
+            open(Goal::Reverse(reverse), None),
+            open(Goal::To("db:5432".parse().unwrap()), Some(token)),
+            open(Goal::Resume(token), None),
+            text(Answer::Ok(connected(false)).encode()),
+            text(Answer::Ok(connected(true)).encode()),
             text(Answer::Error(Refusal::new(Code::Refused, "Connection refused")).encode()),
             text(Hello { listen: vec!["127.0.0.1:8080".parse().unwrap()] }.encode()),
             text(Welcome { listen: vec![Listened::Ok("127.0.0.1:8080".parse().unwrap())] }.encode()),

@@ -8,7 +8,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::near::Near;
-use crate::tunnel::{self, Closed, HANDSHAKE, SocksRequest, Target, Way, Why, accept, finish, hold};
+use crate::tunnel::keep::About;
+use crate::tunnel::{
+    Closed, HANDSHAKE, Opened, SocksRequest, Target, Way, Why, accept, carry_opened, finish, hold,
+};
 
 /// The target of the connections of a port.
 #[derive(Clone, Debug)]
@@ -44,20 +47,24 @@ async fn carry(
         },
     };
     hold(&socket);
-    let numbered = near.tell.number(near.story(way, from.to_string(), &to));
-    let opened = near.open(&to).await;
+    let story = near.story(way, from.to_string(), &to);
+    let numbered = near.tell.number(story.clone());
+    let token = near.token();
+    let opened = near.open(&to, token).await;
     let told = match (way, &opened) {
         (Way::Socks, Ok(_)) => SocksRequest::reply(&mut socket, None).await,
         (Way::Socks, Err(why)) => SocksRequest::reply(&mut socket, Some(why.code())).await,
         _ => Ok(()),
     };
+    let explain = |why: &Why| near.explain(&to.to_string(), why);
     let closed = match (opened, told) {
-        (Ok((stream, connected, mut life)), Ok(())) => {
-            numbered.opened(connected.address);
-            let (mut reader, mut writer) = socket.split();
-            tunnel::carry(stream, (&mut reader, &mut writer), &mut life, near.course).await
+        (Ok((opened, address)), Ok(())) => {
+            numbered.opened(address.clone());
+            let about = token.map(|token| About { token, opener: true, story, address });
+            let kept = near.road().zip(about);
+            return carry_opened(opened, socket, kept, near.course, (numbered.told(seat), explain)).await;
         }
-        (Ok((stream, ..)), Err(error)) => {
+        (Ok((Opened { stream, .. }, _)), Err(error)) => {
             let (mut sender, receiver) = stream.split();
             // If the node is closed, nothing can be sent.
             let _ = sender.reset().await;
@@ -67,8 +74,8 @@ async fn carry(
         // A SOCKS client has got the reply, so its connection ends without a reset.
         (Err(why), _) => Closed { abort: way != Way::Socks, ..Closed::unopened(why) },
     };
-    finish(socket, &closed);
-    drop(seat);
-    let text = near.explain(&to.to_string(), &closed.why);
+    finish(&socket, closed.abort);
+    drop((socket, seat));
+    let text = explain(&closed.why);
     numbered.closed(&closed, text);
 }

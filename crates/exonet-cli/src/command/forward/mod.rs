@@ -1,7 +1,7 @@
 //! `exon forward`: the near end of tunnels.
 
+mod control;
 mod entrance;
-mod keeper;
 mod near;
 mod stdio;
 
@@ -14,13 +14,13 @@ use tokio::time::timeout;
 
 use self::entrance::{Leads, take};
 use self::near::Near;
-use super::stop::stop;
+use super::stop::{Interrupt, stop};
 use crate::args::ForwardArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
-use crate::tunnel::{self, Event, Tell, Totals, Way, bind};
+use crate::tunnel::{self, Event, Tell, Totals, Way, bind, keep};
 
 pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit, Failure> {
     tunnel::raise_files();
@@ -39,8 +39,11 @@ pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit,
         tunnel::make_room(&mut config.limits, args.max_connections.into(), window);
     })
     .await?;
+    let mut interrupt = Interrupt::watch()?;
     let mut stopped = pin!(stop(None)?);
-    let near = Arc::new(Near::new(&node, args, window, tell.clone())?);
+    let kept = keep::start(settings, args.keep, args.stdio.is_some(), &tell).await;
+    let (near, former) = Near::new(&node, args, window, tell.clone(), kept)?;
+    let near = Arc::new(near);
     let mut listening = JoinSet::new();
     for (listener, leads) in entrances {
         let at = listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string());
@@ -51,11 +54,12 @@ pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit,
         tell.say(Event::Listening { way, bind: at, to });
         listening.spawn(take(Arc::clone(&near), listener, leads));
     }
+    near.continue_with(former, args);
     listening.spawn(near::serve(Arc::clone(&near), node.clone()));
 
     let (started, mut totals) = (Instant::now(), Totals::default());
     let ended = {
-        let mut keeps = pin!(keeper::keep(&near));
+        let mut keeps = pin!(control::keep(&near));
         let mut carries = pin!(stdio::carry(&near, args.stdio.as_ref()));
         loop {
             tokio::select! {
@@ -67,8 +71,10 @@ pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit,
         }
     };
     drop(listening);
-    // Connections are reset at both ends, and the far end is told that this end is stopping.
-    let _ = timeout(GOODBYE, near.stop()).await;
+    // Connections are reset at both ends, unless the next run continues with them. The far end is told that this end is
+    // stopping.
+    let leaves = ended.is_none() && !interrupt.was();
+    let _ = timeout(GOODBYE, near.stop(leaves)).await;
     node.close(GOODBYE).await;
     while let Ok(event) = events.try_recv() {
         tells(settings, args, &mut totals, &event)?;

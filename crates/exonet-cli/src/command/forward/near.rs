@@ -7,13 +7,14 @@ use exonet::stream::Stream;
 use exonet::{Node, Peer};
 use tokio::sync::{Notify, Semaphore, watch};
 
-use super::keeper;
+use super::control;
 use crate::args::ForwardArgs;
 use crate::exit::remedy;
 use crate::failure::Failure;
+use crate::tunnel::keep::{self, About, Keeper, Key, Order, Road, Tales, Token};
 use crate::tunnel::{
-    self, Answer, Closed, Code, Connected, Course, Goal, Life, Message as _, Name, Names, Open, Over,
-    Refusal, Registry, Run, Spec, Story, Target, Tell, Way, Why, finish, hold,
+    self, Closed, Code, Connected, Course, Goal, Host, Life, Message as _, Name, Names, Open, Opened, Over,
+    Refusal, Registry, Run, Spec, Story, Target, Tell, Way, Why, hold,
 };
 
 pub(super) struct Near {
@@ -28,6 +29,8 @@ pub(super) struct Near {
     pub(super) course: Course,
     pub(super) remote: Vec<Spec>,
     pub(super) tell: Tell,
+    /// What keeps connections when a process ends.
+    pub(super) keeper: Option<Arc<Keeper>>,
     /// The life of this process.
     pub(super) life: Life,
     end: watch::Sender<Option<Over>>,
@@ -36,6 +39,9 @@ pub(super) struct Near {
     /// Notified when the far end is a new process, which does not know this end yet.
     pub(super) unknown: Notify,
 }
+
+/// The connections of former runs, and what is told of them.
+pub(super) struct Former(Option<(Vec<About>, Tales)>);
 
 /// The answer of the far end so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,10 +54,21 @@ pub(super) enum Welcomed {
 }
 
 impl Near {
-    pub(super) fn new(node: &Node, args: &ForwardArgs, window: usize, tell: Tell) -> Result<Self, Failure> {
+    /// Also returns the connections of former runs.
+    pub(super) fn new(
+        node: &Node,
+        args: &ForwardArgs,
+        window: usize,
+        tell: Tell,
+        kept: Option<(Arc<Keeper>, Vec<About>, Tales)>,
+    ) -> Result<(Self, Former), Failure> {
         let most = args.max_connections.into();
         let (end, life) = Life::new();
-        Ok(Self {
+        let (keeper, former) = match kept {
+            Some((keeper, abouts, tales)) => (Some(keeper), Some((abouts, tales))),
+            None => (None, None),
+        };
+        let near = Self {
             peer: node.peer(&args.peer),
             names: Names::new(Run::random()?),
             registry: Registry::new(most, most),
@@ -60,21 +77,98 @@ impl Near {
             course: Course { window, idle: args.idle, answer: args.timeout },
             remote: args.remote.clone(),
             tell,
+            keeper,
             life,
             end,
             welcomed: watch::Sender::default(),
             unknown: Notify::new(),
+        };
+        Ok((near, Former(former)))
+    }
+
+    /// Continues with the connections of former runs that this command may still have.
+    pub(super) fn continue_with(self: &Arc<Self>, former: Former, args: &ForwardArgs) {
+        let (Some(keeper), Some((abouts, tales))) = (&self.keeper, former.0) else { return };
+        for about in abouts {
+            let key = about.key();
+            let numbered = self.tell.number(about.story.clone());
+            let seat = match self.seat_again(&about, args) {
+                Ok(seat) => seat,
+                Err(refusal) => {
+                    keeper.adopt(about, numbered.told(()));
+                    let why = Why::Refused(refusal);
+                    let (why, text) = (why.word().to_owned(), why.to_string());
+                    keeper.order(Order::Drop { key, why, text });
+                    continue;
+                }
+            };
+            numbered.resumed(about.address.clone());
+            keeper.adopt(about, numbered.told(seat));
+        }
+        tokio::spawn(Arc::clone(keeper).listen(tales));
+        for key in keeper.claim(&self.peer.id().to_string()) {
+            if let Some(road) = self.road() {
+                tokio::spawn(keep::drive(road, key, None));
+            }
+        }
+    }
+
+    /// A place for a connection of a former run, if the command line still allows it.
+    fn seat_again(&self, about: &About, args: &ForwardArgs) -> Result<Box<dyn Send>, Refusal> {
+        let Story { way, peer, to, .. } = &about.story;
+        let leads = |spec: &Spec| spec.to.to_string() == *to;
+        let allowed = match way {
+            Way::Local => args.local.iter().any(leads),
+            Way::Remote => args.remote.iter().any(leads),
+            Way::Socks => !args.socks.is_empty(),
+            Way::Stdio | Way::Peer => false,
+        };
+        if !allowed || *peer != self.peer.id().to_string() {
+            return Err(Refusal::new(Code::Denied, "this command no longer carries it"));
+        }
+        if about.opener {
+            let seat = Arc::clone(&self.seats).try_acquire_owned();
+            let full = |_| Refusal::new(Code::Busy, "there are as many connections as may be");
+            return seat.map(|seat| Box::new(seat) as _).map_err(full);
+        }
+        self.registry.seat(self.peer.id()).map(|seat| Box::new(seat) as _)
+    }
+
+    /// How the links of kept connections are opened.
+    pub(super) fn road(self: &Arc<Self>) -> Option<Road> {
+        let near = Arc::clone(self);
+        Some(Road {
+            keeper: Arc::clone(self.keeper.as_ref()?),
+            peer: self.peer.clone(),
+            names: self.names.clone(),
+            life: self.life.clone(),
+            course: self.course,
+            enter: Box::new(move |far| near.life_of(far)),
         })
     }
 
-    /// Ends all connections, and waits for their end.
-    pub(super) async fn stop(&self) {
+    fn host(&self) -> Host {
+        Host { run: self.names.run(), course: self.course, keeper: self.keeper.clone() }
+    }
+
+    /// Ends all connections, and waits for their end. With `leaves`, the next run continues with kept ones.
+    pub(super) async fn stop(&self, leaves: bool) {
         self.end.send_replace(Some(Over::Stopping));
+        if let Some(keeper) = &self.keeper {
+            if leaves && keeper.outlives() {
+                keeper.leave();
+            } else {
+                keeper.stop().await;
+            }
+        }
         self.registry.end_all();
-        keeper::leave(self).await;
+        control::leave(self).await;
         // The semaphore is never closed.
         let _ = self.seats.acquire_many(self.most).await;
         self.registry.empty().await;
+        if let Some(keeper) = &self.keeper {
+            keeper.at_rest().await;
+        }
     }
 
     /// Notes the run of the far end. Connections of another run end.
@@ -86,10 +180,10 @@ impl Near {
         Ok(life)
     }
 
-    /// The life of a connection with this answer.
-    fn life_of(&self, connected: &Connected) -> Life {
+    /// The life of a run of the far end that has answered.
+    fn life_of(&self, far: Run) -> Life {
         // The answer of a run that has ended belongs to a connection that has ended.
-        self.enter(connected.run).unwrap_or_else(|_| Life::ended(Over::Restarted))
+        self.enter(far).unwrap_or_else(|_| Life::ended(Over::Restarted))
     }
 
     /// Notes that the far end has announced its end.
@@ -97,14 +191,19 @@ impl Near {
         self.registry.end(self.peer.id(), far, Over::Left);
     }
 
-    /// Opens a connection to a target. Returns the stream, the connected address, and the life of the connection.
-    pub(super) async fn open(&self, to: &Target) -> Result<(Stream, Connected, Life), Why> {
-        let message = Open { run: self.names.run(), goal: Goal::To(to.clone()) }.encode();
+    /// Opens a connection to a target. Also returns the connected address. `keep`: the number under which this end keeps it.
+    pub(super) async fn open(&self, to: &Target, keep: Option<Token>) -> Result<(Opened, String), Why> {
+        let message = Open { run: self.names.run(), goal: Goal::To(to.clone()), keep }.encode();
         let mut life = self.life.clone();
         let (stream, connected) =
             tunnel::open(&self.peer, &self.names, &message, &mut life, self.course.answer).await?;
-        let life = self.life_of(&connected);
-        Ok((stream, connected, life))
+        let Connected { address, run, kept } = connected;
+        Ok((Opened { stream, kept, life: self.life_of(run) }, address))
+    }
+
+    /// A number for a connection that this end keeps.
+    pub(super) fn token(&self) -> Option<Token> {
+        self.keeper.as_ref().and_then(|keeper| keeper.token())
     }
 
     /// The reason why a connection to `to` has ended, for people.
@@ -128,12 +227,28 @@ impl Near {
 
     /// Serves a connection that arrived at a port of the far end.
     async fn reverse(self: Arc<Self>, stream: Stream, far: Run) {
-        let Some((mut stream, open)) = tunnel::greet(stream, far).await else { return };
-        let mut life = match self.enter(far) {
+        let Some((stream, open)) = tunnel::greet(stream, far).await else { return };
+        if matches!(open.goal, Goal::Resume(_)) && self.life.is_over() {
+            // The next process has the answer.
+            return stream.split().1.stop(tunnel::GONE);
+        }
+        let life = match self.enter(far) {
             Ok(life) => life,
             Err(refusal) => return tunnel::refuse(stream, refusal).await,
         };
         let (to, from) = match open.goal {
+            Goal::Resume(token) => {
+                let key = Key { peer: self.peer.id().to_string(), token };
+                match tunnel::carry_resumed(self.host(), stream, &key, life).await {
+                    Ok(true) => self.unknown.notify_one(),
+                    Ok(false) => {}
+                    Err(stream) => {
+                        let refusal = Refusal::new(Code::Gone, "nothing is left of this connection");
+                        tunnel::refuse(stream, refusal).await;
+                    }
+                }
+                return;
+            }
             Goal::Reverse(reverse) if reverse.near == self.names.run() => {
                 (self.remote.get(reverse.port).map(|spec| spec.to.clone()), reverse.from)
             }
@@ -143,12 +258,13 @@ impl Near {
             return tunnel::refuse(stream, Refusal::new(Code::Denied, "this end has not asked for that"))
                 .await;
         };
-        let numbered = self.tell.number(self.story(Way::Remote, from, &to));
+        let story = self.story(Way::Remote, from, &to);
+        let numbered = self.tell.number(story.clone());
         let made = match self.registry.seat(self.peer.id()) {
             Err(refusal) => Err(refusal),
             Ok(seat) => tunnel::connect(&to, REACH).await.map(|socket| (seat, socket)),
         };
-        let (seat, mut socket) = match made {
+        let (seat, socket) = match made {
             Ok(made) => made,
             Err(refusal) => {
                 tunnel::refuse(stream, refusal.clone()).await;
@@ -159,16 +275,13 @@ impl Near {
         };
         hold(&socket);
         let address = socket.peer_addr().map_or_else(|_| to.to_string(), |address| address.to_string());
-        let answer = Answer::Ok(Connected { address: address.clone(), run: self.names.run() });
-        // An error here occurs again below.
-        let _ = stream.both().0.send(answer.encode()).await;
-        numbered.opened(address);
-        let (mut reader, mut writer) = socket.split();
-        let closed = tunnel::carry(stream, (&mut reader, &mut writer), &mut life, self.course).await;
-        finish(socket, &closed);
-        drop(seat);
-        let text = closed.why.to_string();
-        numbered.closed(&closed, text);
+        numbered.opened(address.clone());
+        let about = open.keep.map(|token| About { token, opener: false, story, address: address.clone() });
+        let told = numbered.told(seat);
+        if tunnel::carry_accepted(self.host(), stream, (socket, address), about, told, life).await {
+            // The far end continues with the connection as soon as it knows this end.
+            self.unknown.notify_one();
+        }
     }
 }
 
@@ -184,7 +297,7 @@ pub(super) async fn serve(near: Arc<Near>, node: Node) {
                 tokio::spawn(near.reverse(stream, far));
             }
             Name::Welcome { far, near: run } if run == near.names.run() => {
-                tokio::spawn(async move { keeper::hear(&near, stream, far).await });
+                tokio::spawn(async move { control::hear(&near, stream, far).await });
             }
             Name::Welcome { .. } | Name::Hello(_) => stream.split().1.stop("this is another near end"),
         }

@@ -11,9 +11,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::desk::Desk;
+use crate::tunnel::keep::About;
 use crate::tunnel::{
-    self, Closed, Code, Event, Goal, Hello, Life, Listened, MOST_LISTENED, Message as _, Name, Open, Over,
-    Refusal, Reverse, Run, Seat, Story, Way, Welcome, Why, finish, hold,
+    self, Closed, Code, Connected, Event, Goal, Hello, Life, Listened, MOST_LISTENED, Message as _, Name,
+    Open, Opened, Over, Refusal, Reverse, Run, Seat, Story, Way, Welcome, Why, carry_opened, finish, hold,
 };
 
 /// A near end, for the duration of its run.
@@ -134,7 +135,8 @@ impl Door {
                 Err(refusal) => {
                     let closed = Closed::unopened(Why::Refused(refusal));
                     let text = closed.why.to_string();
-                    finish(socket, &closed);
+                    finish(&socket, closed.abort);
+                    drop(socket);
                     self.desk.tell.number(self.story(from)).closed(&closed, text);
                 }
             }
@@ -150,25 +152,33 @@ impl Door {
         }
     }
 
-    async fn carry(mut self, mut socket: TcpStream, from: SocketAddr, seat: Seat) {
-        let numbered = self.desk.tell.number(self.story(from));
+    async fn carry(mut self, socket: TcpStream, from: SocketAddr, seat: Seat) {
+        let story = self.story(from);
+        let numbered = self.desk.tell.number(story.clone());
+        let token = self.desk.token();
         let names = &self.desk.names;
         let reverse = Reverse { near: self.run, port: self.port, from: from.to_string() };
-        let open = Open { run: names.run(), goal: Goal::Reverse(reverse) };
+        let open = Open { run: names.run(), goal: Goal::Reverse(reverse), keep: token };
         hold(&socket);
         let span = self.desk.course.answer;
         let opened = tunnel::open(&self.peer, names, &open.encode(), &mut self.life, span).await;
-        let closed = match opened {
-            Ok((stream, connected)) => {
-                numbered.opened(connected.address);
-                let (mut reader, mut writer) = socket.split();
-                tunnel::carry(stream, (&mut reader, &mut writer), &mut self.life, self.desk.course).await
+        match opened {
+            Ok((stream, Connected { address, kept, .. })) => {
+                numbered.opened(address.clone());
+                // Its port decides whether a later run may continue with it.
+                let about = token.map(|token| About { token, opener: true, story, address });
+                let keeps = self.desk.road(&self.peer).zip(about);
+                let opened = Opened { stream, kept, life: self.life };
+                let told = (numbered.told(seat), Why::to_string as fn(&Why) -> String);
+                carry_opened(opened, socket, keeps, self.desk.course, told).await;
             }
-            Err(why) => Closed::unopened(why),
-        };
-        finish(socket, &closed);
-        drop(seat);
-        let text = closed.why.to_string();
-        numbered.closed(&closed, text);
+            Err(why) => {
+                let closed = Closed::unopened(why);
+                finish(&socket, closed.abort);
+                drop((socket, seat));
+                let text = closed.why.to_string();
+                numbered.closed(&closed, text);
+            }
+        }
     }
 }

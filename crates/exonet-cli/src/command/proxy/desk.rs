@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use exonet::stream::Stream;
 use exonet::{Node, NodeId, Peer};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::control;
 use crate::args::ProxyServeArgs;
 use crate::failure::Failure;
+use crate::tunnel::keep::{self, About, Keeper, Key, Order, Road, Tales, Token};
 use crate::tunnel::{
-    self, Answer, BEAT, Closed, Code, Connected, Course, Event, Goal, Life, Message as _, Name, Names, Over,
-    Place, Policy, Refusal, Registry, Run, Story, Tell, Way, Why, finish, hold,
+    self, BEAT, Closed, Code, Course, Event, Goal, Host, Life, Name, Names, Over, Place, Policy, Refusal,
+    Registry, Ruling, Run, Seat, Story, Tell, Way, Why, hold,
 };
 
 /// The far end: its policy, and the near ends that are present.
@@ -26,11 +28,29 @@ pub(super) struct Desk {
     connect_timeout: Duration,
     patience: Duration,
     pub(super) tell: Tell,
+    /// The nodes that may be here; without any, all may.
+    allow: Vec<NodeId>,
+    /// What keeps connections when a process ends.
+    keeper: Option<Arc<Keeper>>,
+    /// The life of this process.
+    life: Life,
+    end: watch::Sender<Option<Over>>,
 }
 
 impl Desk {
-    pub(super) fn new(args: &ProxyServeArgs, window: usize, tell: Tell) -> Result<Self, Failure> {
-        Ok(Self {
+    /// The far end, and the connections of former runs that it may still have.
+    pub(super) fn new(
+        args: &ProxyServeArgs,
+        window: usize,
+        tell: Tell,
+        kept: Option<(Arc<Keeper>, Vec<About>, Tales)>,
+    ) -> Result<Arc<Self>, Failure> {
+        let (end, life) = Life::new();
+        let (keeper, former) = match kept {
+            Some((keeper, abouts, tales)) => (Some(keeper), Some((abouts, tales))),
+            None => (None, None),
+        };
+        let desk = Self {
             policy: Policy::new(args.allow_to.clone()),
             places: args.allow_listen.clone(),
             registry: Registry::new(args.per_peer.into(), args.max_connections.into()),
@@ -40,7 +60,85 @@ impl Desk {
             // A near end that is present sends a message each beat.
             patience: args.patience.max(BEAT * 3),
             tell,
+            allow: args.allow.clone(),
+            keeper,
+            life,
+            end,
+        };
+        if let Some((abouts, tales)) = former {
+            desk.continue_with(abouts, tales);
+        }
+        Ok(Arc::new(desk))
+    }
+
+    /// Continues with connections of former runs, as far as the command line still allows it.
+    fn continue_with(&self, abouts: Vec<About>, tales: Tales) {
+        let Some(keeper) = &self.keeper else { return };
+        for about in abouts {
+            let key = about.key();
+            let numbered = self.tell.number(about.story.clone());
+            match self.seat_again(&about) {
+                Ok(seat) => {
+                    numbered.resumed(about.address.clone());
+                    keeper.adopt(about, numbered.told(seat));
+                }
+                Err(refusal) => {
+                    keeper.adopt(about, numbered.told(()));
+                    let why = Why::Refused(refusal);
+                    let (why, text) = (why.word().to_owned(), why.to_string());
+                    keeper.order(Order::Drop { key, why, text });
+                }
+            }
+        }
+        tokio::spawn(Arc::clone(keeper).listen(tales));
+    }
+
+    /// A place for a connection of a former run, if it is allowed.
+    fn seat_again(&self, about: &About) -> Result<Seat, Refusal> {
+        let denied = || Refusal::new(Code::Denied, "this is no longer allowed here");
+        let peer: NodeId = about.story.peer.parse().map_err(|_| denied())?;
+        let address = about.address.parse().ok();
+        let to = || about.story.to.parse().ok();
+        let allowed = match about.story.way {
+            Way::Peer => to().is_some_and(|target| match self.policy.rule(&target) {
+                Ruling::Allowed => true,
+                Ruling::ByAddress => address.is_some_and(|address| self.policy.allows(address)),
+                Ruling::Denied => false,
+            }),
+            Way::Remote => {
+                let at = about.story.to.parse().ok();
+                at.is_some_and(|at| self.places.iter().any(|place| place.has(at)))
+            }
+            Way::Local | Way::Socks | Way::Stdio => false,
+        };
+        if allowed && (self.allow.is_empty() || self.allow.contains(&peer)) {
+            self.registry.seat(peer)
+        } else {
+            Err(denied())
+        }
+    }
+
+    /// How the links of connections that came to ports here are opened.
+    pub(super) fn road(self: &Arc<Self>, peer: &Peer) -> Option<Road> {
+        let (desk, of) = (Arc::clone(self), peer.clone());
+        Some(Road {
+            keeper: Arc::clone(self.keeper.as_ref()?),
+            peer: peer.clone(),
+            names: self.names.clone(),
+            life: self.life.clone(),
+            course: self.course,
+            // The answer of a run that has ended belongs to a link that has ended.
+            enter: Box::new(move |run| desk.enter(&of, run).unwrap_or_else(|_| Life::ended(Over::Restarted))),
         })
+    }
+
+    /// A number for a connection that this end keeps.
+    pub(super) fn token(&self) -> Option<Token> {
+        self.keeper.as_ref().and_then(|keeper| keeper.token())
+    }
+
+    fn host(&self) -> Host {
+        Host { run: self.names.run(), course: self.course, keeper: self.keeper.clone() }
     }
 
     /// Accepts the streams that near ends open. Never returns.
@@ -60,18 +158,35 @@ impl Desk {
         .await;
     }
 
-    /// Ends all connections, and waits until they have.
-    pub(super) async fn stop(&self) {
+    /// Ends all connections, and waits until they have. With `leaves`, the next run continues with kept ones.
+    pub(super) async fn stop(&self, leaves: bool) {
+        self.end.send_replace(Some(Over::Stopping));
+        if let Some(keeper) = &self.keeper {
+            if leaves && keeper.outlives() {
+                keeper.leave();
+            } else {
+                keeper.stop().await;
+            }
+        }
         self.registry.end_all();
         self.registry.empty().await;
+        if let Some(keeper) = &self.keeper {
+            keeper.at_rest().await;
+        }
     }
 
     /// The run of a near end, which begins now if it is new. The error means that the run has ended.
     pub(super) fn enter(self: &Arc<Self>, peer: &Peer, run: Run) -> Result<Life, Refusal> {
+        let other = peer;
         let peer = peer.id();
         let (life, new) = self.registry.enter(peer, run)?;
         if new {
             self.tell.say(Event::Joined { peer: peer.to_string() });
+            for key in self.keeper.iter().flat_map(|keeper| keeper.claim(&peer.to_string())) {
+                if let Some(road) = self.road(other) {
+                    tokio::spawn(keep::drive(road, key, None));
+                }
+            }
             let (desk, ended) = (Arc::clone(self), life.clone());
             tokio::spawn(async move {
                 let over = desk.watch(peer, run, ended).await;
@@ -102,18 +217,33 @@ impl Desk {
     /// Serves a connection to a target.
     async fn connection(self: Arc<Self>, stream: Stream, run: Run) {
         let Some((stream, open)) = tunnel::greet(stream, run).await else { return };
+        if matches!(open.goal, Goal::Resume(_)) && self.life.is_over() {
+            // The next process has the answer.
+            return stream.split().1.stop(tunnel::GONE);
+        }
         let mut life = match self.enter(stream.peer(), run) {
             Ok(life) => life,
             Err(refusal) => return tunnel::refuse(stream, refusal).await,
         };
-        let Goal::To(target) = open.goal else {
-            let refusal = Refusal::new(Code::Malformed, "a far end must not ask for ports");
-            return tunnel::refuse(stream, refusal).await;
-        };
         let peer = stream.peer().id();
+        let target = match open.goal {
+            Goal::To(target) => target,
+            Goal::Resume(token) => {
+                let key = Key { peer: peer.to_string(), token };
+                if let Err(stream) = tunnel::carry_resumed(self.host(), stream, &key, life).await {
+                    tunnel::refuse(stream, Refusal::new(Code::Gone, "nothing is left of this connection"))
+                        .await;
+                }
+                return;
+            }
+            Goal::Reverse(_) => {
+                let refusal = Refusal::new(Code::Malformed, "a far end must not ask for ports");
+                return tunnel::refuse(stream, refusal).await;
+            }
+        };
         let story =
             Story { way: Way::Peer, peer: peer.to_string(), from: peer.short(), to: target.to_string() };
-        let numbered = self.tell.number(story);
+        let numbered = self.tell.number(story.clone());
         let made = match self.registry.seat(peer) {
             Err(refusal) => Err(refusal),
             Ok(seat) => tokio::select! {
@@ -121,7 +251,7 @@ impl Desk {
                 over = life.over() => Err(Refusal::new(Code::Gone, over.to_string())),
             },
         };
-        let (seat, mut socket) = match made {
+        let (seat, socket) = match made {
             Ok(made) => made,
             Err(refusal) => {
                 tunnel::refuse(stream, refusal.clone()).await;
@@ -132,16 +262,9 @@ impl Desk {
         };
         hold(&socket);
         let address = socket.peer_addr().map_or_else(|_| target.to_string(), |address| address.to_string());
-        let answer = Answer::Ok(Connected { address: address.clone(), run: self.names.run() });
-        let mut stream = stream;
-        // An error here occurs again below.
-        let _ = stream.both().0.send(answer.encode()).await;
-        numbered.opened(address);
-        let (mut reader, mut writer) = socket.split();
-        let closed = tunnel::carry(stream, (&mut reader, &mut writer), &mut life, self.course).await;
-        finish(socket, &closed);
-        drop(seat);
-        let text = closed.why.to_string();
-        numbered.closed(&closed, text);
+        numbered.opened(address.clone());
+        let about = open.keep.map(|token| About { token, opener: false, story, address: address.clone() });
+        let told = numbered.told(seat);
+        tunnel::carry_accepted(self.host(), stream, (socket, address), about, told, life).await;
     }
 }

@@ -12,14 +12,14 @@ use self::desk::Desk;
 use super::announce::{announce, be_somebody};
 use super::names::stand_for;
 use super::standing::{Begin, answers};
-use super::stop::requests;
+use super::stop::{Interrupt, requests};
 use crate::args::{ProxyArgs, ProxyCommand, ProxyServeArgs};
 use crate::control::{Control, Role};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
-use crate::tunnel::{self, Tell, Totals};
+use crate::tunnel::{self, Tell, Totals, keep};
 
 pub(super) async fn run(settings: &Settings, args: &ProxyArgs) -> Result<Exit, Failure> {
     let ProxyCommand::Serve(args) = &args.command;
@@ -40,9 +40,11 @@ async fn serve(settings: &Settings, args: &ProxyServeArgs) -> Result<Exit, Failu
     })
     .await?;
     let control = Control::try_open(settings, &node, Role::Command("proxy"));
+    let mut interrupt = Interrupt::watch()?;
     let mut requests = requests(2)?;
     let (tell, mut events) = Tell::new();
-    let desk = Arc::new(Desk::new(args, window, tell)?);
+    let kept = keep::start(settings, args.keep, false, &tell).await;
+    let desk = Desk::new(args, window, tell, kept)?;
     let serving = tokio::spawn(Arc::clone(&desk).serve(node.clone()));
     Begin::First.greet(settings, &node);
     stand_for(settings, &node, &args.called).await?;
@@ -57,8 +59,9 @@ async fn serve(settings: &Settings, args: &ProxyServeArgs) -> Result<Exit, Failu
         }
     }
     control.close().await;
-    // Connections are reset at both ends, and the near ends are told that this end is stopping.
-    let _ = timeout(GOODBYE, desk.stop()).await;
+    // Connections are reset at both ends, unless the next run continues with them. The near ends are told that this end
+    // is stopping.
+    let _ = timeout(GOODBYE, desk.stop(!interrupt.was())).await;
     node.close(GOODBYE).await;
     serving.abort();
     while let Ok(event) = events.try_recv() {

@@ -10,7 +10,7 @@ use crate::relay::Relay;
 use crate::support::{World, noise};
 
 /// An echo that tells how each of its connections ended.
-fn witness() -> (Target, Receiver<bool>) {
+pub(super) fn witness() -> (Target, Receiver<bool>) {
     let (tell, heard) = channel();
     let target = Target::new("127.0.0.1:0", move |mut socket| {
         let mut buffer = [0; 4_096];
@@ -52,10 +52,10 @@ fn a_connection_goes_on_through_loss() {
 }
 
 #[test]
-fn a_far_end_that_is_killed_resets_what_stood_and_takes_new_connections_when_it_is_back() {
+fn without_keep_a_far_end_that_is_killed_resets_what_stood_and_takes_new_connections_when_it_is_back() {
     let world = World::new();
     let (target, ended) = witness();
-    let allow = ["--allow-to", "127.0.0.1:*", "--allow-listen", "127.0.0.1:*"];
+    let allow = ["--allow-to", "127.0.0.1:*", "--allow-listen", "127.0.0.1:*", "--keep", "0"];
     let mut far = proxy(&world, &allow);
     let (peer, bind) = (far.peer.clone(), far.peer.split_once('@').unwrap().1.to_owned());
     let to = format!("0:{}", target.at);
@@ -133,13 +133,13 @@ fn nowhere(peer: &str) -> String {
 }
 
 #[test]
-fn a_near_end_that_comes_back_ends_what_it_has_left() {
+fn without_keep_a_near_end_that_comes_back_ends_what_it_has_left() {
     let world = World::new();
     let (target, ended) = witness();
     let mut far = proxy(&world, &["--allow-to", "127.0.0.1:*"]);
     world.run(&["id", "me", "--new"]).expect(0);
     let to = format!("0:{}", target.at);
-    let start = || forward(&world, &["--as", "me", "-L", &to, &far.peer]);
+    let start = || forward(&world, &["--as", "me", "--keep", "0", "-L", &to, &far.peer]);
     let mut near = start();
     let mut stood = client(port(&mut near));
     say(&mut stood, b"before");

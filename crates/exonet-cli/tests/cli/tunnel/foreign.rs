@@ -2,7 +2,7 @@
 
 use exonet::{Allow, Node, Outcome, PeerAddr};
 
-use super::{Target, client, entrance, proxy, say_all};
+use super::{Target, client, entrance, proxy, say, say_all, why};
 use crate::support::World;
 
 /// What becomes of a first message in a stream of this name.
@@ -62,4 +62,60 @@ fn garbage_is_rejected_and_harms_no_one() {
         assert!(made.contains(&format!(r#""address":"{to}""#)), "{made}");
     });
     say_all(client(at), b"all is well");
+}
+
+/// The rest of what comes, as text.
+async fn rest(receiver: &mut exonet::stream::StreamReceiver) -> String {
+    let mut all = Vec::new();
+    while let Ok(Some(part)) = receiver.recv_at_most_once().await {
+        all.extend_from_slice(part.body.as_whole().unwrap());
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+#[test]
+fn a_kept_connection_belongs_to_its_peer_and_frames_that_lie_end_no_other() {
+    let world = World::new();
+    let target = Target::echo();
+    let mut far = proxy(&world, &["--allow-to", "127.0.0.1:*"]);
+    let (_near, at) = entrance(&world, target.at, &far.peer);
+    let mut stood = client(at);
+    say(&mut stood, b"before");
+    let peer: PeerAddr = far.peer.parse().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let token = "0123456789abcdef0123456789abcdef";
+        let run = "00000000000000aa";
+        let open = format!(r#"{{"v":1,"run":"{run}","to":"{}","keep":"{token}"}}"#, target.at);
+        let resume = format!(r#"{{"v":1,"run":"{run}","resume":"{token}"}}"#);
+        let node = || async { Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap() };
+        let (owner, other) = (node().await, node().await);
+        let made = answer(&owner, &peer, "tcp/00000000000000aa/0", &open).await;
+        assert!(made.contains(r#""kept":true"#), "{made}");
+        let stolen = answer(&other, &peer, "tcp/00000000000000aa/0", &resume).await;
+        assert!(stolen.contains(r#""code":"gone""#), "{stolen}");
+        let again = answer(&owner, &peer, "tcp/00000000000000aa/1", &resume).await;
+        assert!(again.contains(r#""kept":true"#), "{again}");
+        // Nothing was sent, so nothing can be here.
+        for (n, (lie, words)) in [
+            (&[3, 0, 0, 0, 0, 0, 0, 0, 1][..], "a frame comes before the first one"),
+            (b"GET / HTTP/1.1\r\n", "a frame of an unknown kind"),
+            (&[1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1], "it has 1 bytes, of 0 that were sent"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let open = open.replace("0123456789abcdef0", &format!("0123456789abcdef{}", n + 1));
+            let name = format!("tcp/00000000000000aa/{}", n + 10);
+            let (mut sender, mut receiver) = owner.peer(&peer).stream(name).unwrap().split();
+            drop(sender.send(open).await.unwrap());
+            receiver.recv_at_most_once().await.unwrap().unwrap();
+            drop(sender.send(lie.to_vec()).await.unwrap());
+            let told = rest(&mut receiver).await;
+            assert!(told.contains(words), "{told:?}");
+            assert_eq!(why(&mut far.running), "failed");
+            drop(sender.close().await);
+        }
+    });
+    say_all(stood, b"all is well");
 }

@@ -5,6 +5,7 @@ mod ends;
 mod foreign;
 mod many;
 mod page;
+mod restarts;
 mod ways;
 
 use std::io::{ErrorKind, Read, Write};
