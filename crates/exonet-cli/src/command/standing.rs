@@ -11,6 +11,30 @@ use crate::failure::Failure;
 use crate::moving::{Arrival, Undone, point};
 use crate::settings::Settings;
 
+/// The end of a life of the node.
+pub(super) enum Over<T> {
+    /// The command ends.
+    Ended(T),
+    /// The identity was about to move, and did not: it continues at this address.
+    Stays(SocketAddr),
+}
+
+/// Runs one life of a node after the other until the command ends.
+///
+/// # Errors
+/// The first error of a life.
+pub(super) async fn lives<T>(
+    mut live: impl AsyncFnMut(Begin) -> Result<Over<T>, Failure>,
+) -> Result<T, Failure> {
+    let mut begin = Begin::First;
+    loop {
+        match live(begin).await? {
+            Over::Ended(end) => return Ok(end),
+            Over::Stays(at) => begin = Begin::Again(at),
+        }
+    }
+}
+
 /// The circumstances in which a command starts its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begin {

@@ -10,7 +10,6 @@ pub(super) mod taking;
 mod totals;
 mod working;
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ use self::totals::Totals;
 use self::working::{Inputs, Working};
 use super::announce::{announce, be_somebody};
 use super::names::stand_for;
-use super::standing::{Begin, Next, answers, depart, superseded};
+use super::standing::{Begin, Next, Over, answers, depart, lives, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::ListenArgs;
 use crate::control::{Again, Control, Role};
@@ -87,24 +86,9 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let life = Life { settings, args, store, leave: &leave, metrics, arrival: arrival.as_ref() };
     let mut totals = Totals::default();
     let started = Instant::now();
-    let mut begin = Begin::First;
-    let interrupted = loop {
-        match life.run(begin, requests.clone(), &mut totals).await? {
-            Over::Ended { interrupted } => break interrupted,
-            Over::Stays(at) => begin = Begin::Again(at),
-        }
-    };
+    let interrupted = lives(async |begin| life.run(begin, requests.clone(), &mut totals).await).await?;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
     Ok(if interrupted && !leave.is_asked() { Exit::Interrupted } else { Exit::Success })
-}
-
-/// The reason why a life of the node has ended.
-enum Over {
-    Ended {
-        interrupted: bool,
-    },
-    /// The identity was about to move, and did not: it continues at this address.
-    Stays(SocketAddr),
 }
 
 /// One life of the node: until the command ends, or the node is frozen for a move.
@@ -118,12 +102,13 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
+    /// Returns at the end whether a signal ended the command.
     async fn run(
         &self,
         begin: Begin,
         requests: watch::Receiver<u32>,
         totals: &mut Totals,
-    ) -> Result<Over, Failure> {
+    ) -> Result<Over<bool>, Failure> {
         let (settings, args, leave) = (self.settings, self.args, self.leave);
         let node = self.node(begin).await?;
         // Before any stream can be refused.
@@ -156,7 +141,7 @@ impl Life<'_> {
         drop(servings);
         let interrupted = interrupted?;
         Ok(match next? {
-            Next::End => Over::Ended { interrupted },
+            Next::End => Over::Ended(interrupted),
             Next::GoOn => Over::Stays(at),
         })
     }

@@ -3,7 +3,6 @@
 mod desk;
 mod sessions;
 
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +18,7 @@ use self::desk::{Answers, Desk, Event};
 use super::announce::{announce, be_somebody};
 use super::exec::Program;
 use super::names::stand_for;
-use super::standing::{self, Begin, Next, depart, superseded};
+use super::standing::{self, Begin, Next, Over, depart, lives, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::ServeArgs;
 use crate::control::{Control, Role};
@@ -53,26 +52,13 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     let metrics = Metrics::open(settings, &args.metrics, "serve").await?;
     let started = Instant::now();
     let mut totals = Totals::default();
-    let mut begin = Begin::First;
-    let interrupted = loop {
+    let life = || {
         let (answers, leave, metrics) = (&answers, &leave, metrics.as_ref());
-        let life = Life { settings, args, answers, leave, metrics, arrival: arrival.as_ref() };
-        match life.run(begin, requests.clone(), &mut totals).await? {
-            Over::Ended { interrupted } => break interrupted,
-            Over::Stays(at) => begin = Begin::Again(at),
-        }
+        Life { settings, args, answers, leave, metrics, arrival: arrival.as_ref() }
     };
+    let interrupted = lives(async |begin| life().run(begin, requests.clone(), &mut totals).await).await?;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
     Ok(if interrupted && !leave.is_asked() { Exit::Interrupted } else { Exit::Success })
-}
-
-/// The reason why a life of the node has ended.
-enum Over {
-    Ended {
-        interrupted: bool,
-    },
-    /// The identity was about to move, and did not: it continues at this address.
-    Stays(SocketAddr),
 }
 
 /// One life of the node: until the command ends, or the node is frozen for a move.
@@ -86,12 +72,13 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
+    /// Returns at the end whether a signal ended the command.
     async fn run(
         &self,
         begin: Begin,
         mut requests: watch::Receiver<u32>,
         totals: &mut Totals,
-    ) -> Result<Over, Failure> {
+    ) -> Result<Over<bool>, Failure> {
         let Self { settings, args, answers, leave, metrics, .. } = *self;
         let node = self.node(begin).await?;
         let _watched = metrics.map(|metrics| metrics.watch(&node));
@@ -144,7 +131,7 @@ impl Life<'_> {
         }
         totals.forgotten += node.stats().replies_forgotten;
         Ok(match next? {
-            Next::End => Over::Ended { interrupted },
+            Next::End => Over::Ended(interrupted),
             Next::GoOn => Over::Stays(at),
         })
     }

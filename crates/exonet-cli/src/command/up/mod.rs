@@ -4,7 +4,6 @@ mod book;
 #[cfg(unix)]
 mod detach;
 
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::book::{Book, Intake, Totals};
 use super::announce::be_somebody;
-use super::standing::{Begin, Next, answers, depart, superseded};
+use super::standing::{Begin, Next, Over, answers, depart, lives, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::UpArgs;
 use crate::control::past::Past;
@@ -57,13 +56,7 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
     let life =
         Life { settings, args, site, leave: &leave, metrics, past: Arc::default(), end: Arc::default() };
     let mut totals = Totals::default();
-    let mut begin = Begin::First;
-    let open = loop {
-        match life.run(begin, requests.clone(), &mut totals).await? {
-            Over::Ended { open } => break open,
-            Over::Stays(at) => begin = Begin::Again(at),
-        }
-    };
+    let open = lives(async |begin| life.run(begin, requests.clone(), &mut totals).await).await?;
     sum_up(settings, &totals, (open, leave.is_asked()), started.elapsed())?;
     Ok(if leave.is_asked() { Exit::Success } else { Exit::Interrupted })
 }
@@ -79,16 +72,6 @@ fn check_reach(args: &UpArgs) -> Result<(), Failure> {
     }
 }
 
-/// The reason why a life of the node has ended.
-enum Over {
-    Ended {
-        /// The number of messages without an outcome.
-        open: usize,
-    },
-    /// The identity was about to move, and did not: it continues at this address.
-    Stays(SocketAddr),
-}
-
 /// One life of the node: until the command ends, or the node is frozen for a move.
 struct Life<'a> {
     settings: &'a Settings,
@@ -102,12 +85,13 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
+    /// Returns at the end the number of messages without an outcome.
     async fn run(
         &self,
         begin: Begin,
         mut requests: watch::Receiver<u32>,
         totals: &mut Totals,
-    ) -> Result<Over, Failure> {
+    ) -> Result<Over<usize>, Failure> {
         let Self { settings, args, leave, .. } = *self;
         let (node, left) = node::background(settings, begin.bind(), args).await?;
         let _watched = self.metrics.as_ref().map(|metrics| metrics.watch(&node));
@@ -161,7 +145,7 @@ impl Life<'_> {
         book.finish()?;
         worked?;
         Ok(match next? {
-            Next::End => Over::Ended { open: open.len() },
+            Next::End => Over::Ended(open.len()),
             Next::GoOn => Over::Stays(at),
         })
     }
