@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::stderr;
+
 /// An error for the user: it names the failed operation, the cause, and a remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -100,7 +102,7 @@ impl Failure {
             // If standard output is gone, nothing more can be reported.
             let _ = crate::output::Output::new(true).line(&line);
         }
-        eprintln!("{} {self}", console::style("exon:").red().for_stderr());
+        stderr::line(format_args!("{} {self}", console::style("exon:").red().for_stderr()));
     }
 
     /// The text and the remedy, for the terminal of another process.
@@ -143,7 +145,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
     let told = error.render();
     let text = if console::colors_enabled_stderr() { told.ansi().to_string() } else { told.to_string() };
-    eprint!("{}", text.replacen("error:", "exon:", 1));
+    stderr::line(text.replacen("error:", "exon:", 1).trim_end_matches('\n'));
     code.into()
 }
 

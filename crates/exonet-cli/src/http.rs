@@ -33,6 +33,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(silence)
         .max_buf_size(LONGEST_HEAD)
+        .max_header_size(LONGEST_HEAD)
         .max_headers(HEADERS)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     // An error of the connection does not matter.

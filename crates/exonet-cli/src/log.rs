@@ -14,6 +14,7 @@ use tracing_subscriber::{fmt, registry};
 
 use crate::args::Common;
 use crate::failure::Failure;
+use crate::stderr;
 
 /// The log target of the library for nodes that it does not admit.
 const REFUSED: &str = "exonet::refused";
@@ -94,7 +95,7 @@ impl<S: Subscriber> Layer<S> for Refusals {
         event.record(&mut refused);
         let Refused { peer, remote } = refused;
         let exon = console::style("exon:").dim().for_stderr();
-        eprintln!("{exon} refused {peer} at {remote}: no --allow names it");
+        stderr::line(format_args!("{exon} refused {peer} at {remote}: no --allow names it"));
     }
 }
 

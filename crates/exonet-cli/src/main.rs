@@ -3,6 +3,9 @@
 //! Arguments ([`args`]) become [`settings`], and a [`command`] does the work with them. Data goes to standard
 //! output, everything about the work to standard error.
 
+// These macros panic if the output is closed or full. `output` and `stderr` do not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod args;
 mod bench;
 mod code;
@@ -26,6 +29,7 @@ mod peers;
 mod settings;
 mod share;
 mod sim;
+mod stderr;
 mod store;
 mod text;
 mod top;

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::output::Output;
 use crate::peers::{self, Names};
+use crate::stderr;
 
 /// Settings of one run.
 #[derive(Clone, Debug)]
@@ -209,7 +210,7 @@ impl Settings {
 
     /// Prints an error for people, on standard error.
     pub(crate) fn error(&self, text: impl AsRef<str>) {
-        eprintln!("{} {}", console::style("exon:").red().for_stderr(), text.as_ref());
+        stderr::line(format_args!("{} {}", console::style("exon:").red().for_stderr(), text.as_ref()));
     }
 
     /// What else a user may try at a peer that does not answer.
@@ -223,7 +224,7 @@ impl Settings {
     /// Prints a note for people, on standard error.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
-            eprintln!("{} {}", console::style("exon:").dim().for_stderr(), text.as_ref());
+            stderr::line(format_args!("{} {}", console::style("exon:").dim().for_stderr(), text.as_ref()));
         }
     }
 }

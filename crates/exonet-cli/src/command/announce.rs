@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::settings::Settings;
+use crate::stderr;
 
 #[derive(Serialize)]
 struct Listening {
@@ -39,7 +40,7 @@ pub(super) fn announce(
     let peer = peer_of(node).to_string();
     settings.note("listening; peers reach this node as");
     if !settings.quiet {
-        eprintln!("\n      {}\n", console::style(&peer).bold().for_stderr());
+        stderr::line(format_args!("\n      {}\n", console::style(&peer).bold().for_stderr()));
     }
     settings.note(match allow {
         [] => format!("anyone who knows this address may {verb}; --allow ID restricts that"),

@@ -12,6 +12,7 @@ use crate::control::protocol::Reply;
 use crate::failure::Failure;
 use crate::peers;
 use crate::settings::Settings;
+use crate::stderr;
 use crate::trace::{Timeline, said};
 
 /// The polling interval.
@@ -78,7 +79,7 @@ impl Teller {
             if self.settings.output.is_json() {
                 self.settings.output.line(&Reply::Happened(Box::new(happened)))?;
             } else {
-                lines.iter().for_each(|line| eprintln!("{line}"));
+                lines.iter().for_each(stderr::line);
             }
         }
         let (steps, messages) = (noted.missed.steps, noted.missed.messages);
@@ -94,7 +95,7 @@ impl Teller {
     fn rest(mut self) -> Result<(), Failure> {
         self.tell()?;
         if !self.settings.output.is_json() {
-            self.timeline.rest().iter().for_each(|line| eprintln!("{line}"));
+            self.timeline.rest().iter().for_each(stderr::line);
         }
         Ok(())
     }

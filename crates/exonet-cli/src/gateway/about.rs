@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Office;
-use super::request::{Given, number};
+use super::request::Given;
 use super::respond::{Answer, ApiError, in_json};
 
 /// The maximum, and the default, number of peers in one answer.
@@ -36,7 +36,6 @@ pub(super) fn node(office: &Office) -> Answer {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
-    #[serde(default, deserialize_with = "number")]
     max: Option<u64>,
 }
 

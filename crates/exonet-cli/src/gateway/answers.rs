@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Office;
 use super::inbox::{Out, not_delivered};
 use super::leases::handle as new_id;
-use super::request::{Content, Given, HasContent, number};
+use super::request::{Content, Given, HasContent};
 use super::respond::{Answer, ApiError, in_json};
 use super::send::{Treatment, Wanted, delivered, normal, refused};
 use super::sent::Claim;
@@ -38,7 +38,6 @@ pub(super) struct Draft {
     tag: String,
     #[serde(default = "normal")]
     priority: Class,
-    #[serde(default, deserialize_with = "number")]
     deadline_ms: Option<u64>,
     #[serde(default = "delivered")]
     confirm: Wanted,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Office;
-use super::request::{Content, Given, HasContent, number};
+use super::request::{Content, Given, HasContent};
 use super::respond::{Answer, ApiError, in_json, put_body, raw};
 use super::send::{peer, refused};
 use crate::control::protocol::{Class, LONGEST_BODY};
@@ -29,7 +29,6 @@ pub(super) struct Draft {
     json: Option<Value>,
     #[serde(default)]
     priority: Option<Class>,
-    #[serde(default, deserialize_with = "number")]
     deadline_ms: Option<u64>,
 }
 

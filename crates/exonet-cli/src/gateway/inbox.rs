@@ -20,7 +20,7 @@ use tokio::time::{Instant, interval, timeout_at};
 use super::Office;
 use super::arrivals::{Arrival, Arrivals, NoArrival, OUT};
 use super::leases::{Leases, handle};
-use super::request::{Given, TRACEPARENT, lease, number, wait};
+use super::request::{Given, TRACEPARENT, lease, wait};
 use super::respond::{Answer, ApiError, in_json, put_body, raw, stream as streamed};
 
 /// The maximum, and the default, number of messages in one answer, and of unanswered messages of one event stream.
@@ -219,19 +219,17 @@ impl From<NoArrival> for ApiError {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Poll {
-    #[serde(default, deserialize_with = "number")]
     wait_ms: Option<u64>,
-    #[serde(default, deserialize_with = "number")]
     lease_ms: Option<u64>,
-    #[serde(default, deserialize_with = "number")]
     max: Option<u64>,
 }
 
 /// How many messages a client wants.
 fn most(max: Option<u64>, usual: u64) -> Result<u64, ApiError> {
     match max.unwrap_or(usual) {
+        most @ 1..=MANY => Ok(most),
         0 => Err(ApiError::bad_request(format!("with `max` 0 no message can come: give 1 to {MANY}"))),
-        most => Ok(most.min(MANY)),
+        most => Err(ApiError::bad_request(format!("`max` is {most}: give 1 to {MANY}"))),
     }
 }
 
@@ -267,9 +265,7 @@ pub(super) async fn poll(office: &Arc<Office>, given: &Given) -> Result<Answer, 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Listen {
-    #[serde(default, deserialize_with = "number")]
     lease_ms: Option<u64>,
-    #[serde(default, deserialize_with = "number")]
     max: Option<u64>,
 }
 
@@ -360,7 +356,6 @@ fn status(status: Option<u64>) -> Result<u32, ApiError> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Done {
-    #[serde(default, deserialize_with = "number")]
     status: Option<u64>,
 }
 
@@ -376,7 +371,6 @@ pub(super) fn ack(office: &Office, given: &Given, handle: &str) -> Result<Answer
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Verdict {
-    #[serde(default, deserialize_with = "number")]
     status: Option<u64>,
     #[serde(default)]
     reason: String,
@@ -393,7 +387,6 @@ pub(super) fn reject(office: &Office, given: &Given, handle: &str) -> Result<Ans
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Later {
-    #[serde(default, deserialize_with = "number")]
     after_ms: Option<u64>,
 }
 

@@ -119,12 +119,14 @@ pub(crate) struct Site {
 
 impl Site {
     /// None: no gateway is wanted.
-    pub(crate) async fn take(args: &GatewayArgs) -> Result<Option<Self>, Failure> {
+    pub(crate) async fn take(settings: &Settings, args: &GatewayArgs) -> Result<Option<Self>, Failure> {
         let Some(address) = args.http else { return Ok(None) };
         if !address.ip().is_loopback() && !args.http_remote {
             let failure = Failure::new(format!("other machines reach --http {address}"));
             return Err(failure.hint("use 127.0.0.1, or allow this: --http-remote"));
         }
+        // A client that can connect can also read the token.
+        drop(token(settings, args)?);
         let listener = server::bind(address, "--http").await?;
         let address =
             listener.local_addr().map_err(|e| Failure::new("the listener has no address").because(&e))?;
@@ -142,7 +144,7 @@ impl Site {
         left: &[(OpenMessage, Receipt)],
     ) -> Result<(Gateway, Vec<Option<Asker>>), Failure> {
         let directory = settings.identity.place()?;
-        let token = Token::open(args.http_token.clone().unwrap_or_else(|| directory.join(token::FILE)))?;
+        let token = token(settings, args)?;
         let (sent, askers) = Sent::open(node, directory, left)?;
         let names = args.http_host.iter().map(|name| name.to_ascii_lowercase()).collect();
         let (path, url) = (token.path.clone(), format!("http://{}", self.address));
@@ -172,6 +174,15 @@ impl Site {
         let task = tokio::spawn(server::serve(Arc::clone(&self.listener), Arc::clone(&office), ended));
         Ok((Gateway { office, end, task, url, token: path }, askers))
     }
+}
+
+/// The token, which is created if there is none yet.
+fn token(settings: &Settings, args: &GatewayArgs) -> Result<Token, Failure> {
+    let path = match &args.http_token {
+        Some(path) => path.clone(),
+        None => settings.identity.place()?.join(token::FILE),
+    };
+    Token::open(path)
 }
 
 fn takes(args: &GatewayArgs) -> String {

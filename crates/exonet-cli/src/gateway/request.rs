@@ -1,5 +1,6 @@
 //! The request of a client: its options, in JSON or in the query, and a body.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -10,9 +11,10 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{Request, StatusCode};
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde::de::value::{Error as WordError, MapDeserializer, StringDeserializer};
+use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -39,7 +41,7 @@ pub(super) const TRACEPARENT: &str = "traceparent";
 
 /// A request whose body has been read.
 pub(super) struct Given {
-    query: Map<String, Value>,
+    query: BTreeMap<String, String>,
     /// The body is JSON.
     is_json: bool,
     /// The client wants bodies as they are.
@@ -60,8 +62,7 @@ impl Given {
         let traceparent =
             request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse().ok());
         let pairs = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
-        let query =
-            pairs.map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect();
+        let query = pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect();
         let body = request.into_body();
         let hint = body.size_hint();
         let long = || {
@@ -100,7 +101,8 @@ impl Given {
         if self.is_json && !self.body.is_empty() {
             return serde_json::from_slice(&self.body).map_err(|e| ApiError::bad_request(e.to_string()));
         }
-        let options = serde_json::from_value(Value::Object(self.query.clone()));
+        let words = self.query.iter().map(|(name, value)| (name.as_str(), Word(value.clone())));
+        let options = T::deserialize(MapDeserializer::<_, WordError>::new(words));
         options.map_err(|e| ApiError::bad_request(e.to_string()))
     }
 
@@ -176,24 +178,89 @@ pub(super) fn lease(ms: Option<u64>) -> Duration {
     ms.map_or(LEASE, Duration::from_millis).min(LONGEST_LEASE)
 }
 
-/// A number, which a query has as text.
-pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    match Value::deserialize(from)? {
-        Value::Null => Ok(None),
-        Value::Number(number) if number.as_u64().is_some() => Ok(number.as_u64()),
-        Value::String(text) => {
-            text.parse().map(Some).map_err(|_| D::Error::custom(format!("{text:?} is not an integer")))
-        }
-        other => Err(D::Error::custom(format!("{other} is not an integer"))),
+/// A value of a query: text, which stands for a number or a boolean where one is wanted.
+struct Word(String);
+
+impl<'de> IntoDeserializer<'de, WordError> for Word {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
     }
 }
 
-/// A boolean, which a query has as text.
-pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    match Value::deserialize(from)? {
-        Value::Bool(flag) => Ok(flag),
-        Value::String(text) if text == "true" => Ok(true),
-        Value::String(text) if text == "false" => Ok(false),
-        other => Err(D::Error::custom(format!("{other} is neither true nor false"))),
+impl<'de> Deserializer<'de> for Word {
+    type Error = WordError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WordError> {
+        visitor.visit_string(self.0)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WordError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WordError> {
+        match self.0.parse() {
+            Ok(number) => visitor.visit_u64(number),
+            Err(_) => Err(WordError::custom(format!("{:?} is not an integer", self.0))),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WordError> {
+        match self.0.parse() {
+            Ok(flag) => visitor.visit_bool(flag),
+            Err(_) => Err(WordError::custom(format!("{:?} is neither true nor false", self.0))),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, WordError> {
+        let word: StringDeserializer<WordError> = self.0.into_deserializer();
+        word.deserialize_enum(name, variants, visitor)
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct
+        seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+    #[serde(deny_unknown_fields, default)]
+    struct Options {
+        tag: String,
+        most: Option<u64>,
+        durable: bool,
+    }
+
+    fn given(query: &[(&str, &str)], body: Option<&'static str>) -> Result<Options, ApiError> {
+        let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (is_json, body) = (body.is_some(), Bytes::from(body.unwrap_or_default()));
+        Given { query, is_json, wants_raw: false, traceparent: None, body }.options()
+    }
+
+    #[test]
+    fn a_query_has_numbers_and_booleans_as_text_and_json_has_them_as_such() {
+        let wanted = || Options { tag: "7".to_owned(), most: Some(7), durable: true };
+        let query = [("tag", "7"), ("most", "7"), ("durable", "true")];
+        assert_eq!(given(&query, None).unwrap(), wanted());
+        assert_eq!(given(&[], Some(r#"{"tag": "7", "most": 7, "durable": true}"#)).unwrap(), wanted());
+        for json in [r#"{"tag": 7}"#, r#"{"most": "7"}"#, r#"{"durable": "true"}"#, r#"{"other": 1}"#] {
+            assert_eq!(given(&[], Some(json)).unwrap_err().code, "bad_request", "{json}");
+        }
+        for (name, value) in [("most", "-1"), ("most", "x"), ("durable", "yes"), ("other", "1")] {
+            assert_eq!(given(&[(name, value)], None).unwrap_err().code, "bad_request", "{name}={value}");
+        }
     }
 }

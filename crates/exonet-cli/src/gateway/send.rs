@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Office;
 use super::leases::handle;
 use super::ledger::Begun;
-use super::request::{Content, Given, HasContent, flag, number, wait};
+use super::request::{Content, Given, HasContent, wait};
 use super::respond::{Answer, ApiError, in_json};
 use super::sent::Claim;
 use crate::control::protocol::{Class, Ending};
@@ -37,14 +37,12 @@ pub(super) struct Draft {
     tag: String,
     #[serde(default = "normal")]
     priority: Class,
-    #[serde(default, deserialize_with = "number")]
     deadline_ms: Option<u64>,
     #[serde(default = "delivered")]
     confirm: Wanted,
-    #[serde(default, deserialize_with = "flag")]
+    #[serde(default)]
     durable: bool,
     id: Option<String>,
-    #[serde(default, deserialize_with = "number")]
     wait_ms: Option<u64>,
 }
 
@@ -239,7 +237,6 @@ async fn queue(node: &Node, to: PeerAddr, message: Message, most: Duration) -> R
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Look {
-    #[serde(default, deserialize_with = "number")]
     wait_ms: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ use tokio::time::{Instant, interval, timeout_at};
 
 use super::Office;
 use super::leases::{Leases, handle};
-use super::request::{Content, Given, HasContent, TRACEPARENT, lease, number, wait};
+use super::request::{Content, Given, HasContent, TRACEPARENT, lease, wait};
 use super::respond::{Answer, ApiError, in_json, put_body, raw, whole};
 use crate::control::protocol::LONGEST_BODY;
 
@@ -148,9 +148,7 @@ async fn offer(give: mpsc::Sender<Offer>, mut request: Request) -> Result<Bytes,
 #[serde(deny_unknown_fields)]
 pub(super) struct Poll {
     method: String,
-    #[serde(default, deserialize_with = "number")]
     wait_ms: Option<u64>,
-    #[serde(default, deserialize_with = "number")]
     lease_ms: Option<u64>,
 }
 
@@ -199,7 +197,6 @@ pub(super) struct Said {
     text: Option<String>,
     base64: Option<String>,
     json: Option<Value>,
-    #[serde(default, deserialize_with = "number")]
     status: Option<u64>,
 }
 

@@ -18,6 +18,7 @@ use super::{AHEAD, DEED, Held, LOAD, LONGEST, OFFER, Offer, REBIND, REBIND_TIME,
 use crate::command::reachable_as;
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::stderr;
 
 /// The time that the door stays open once the identity has arrived. The former place may have been killed before it
 /// got the confirmation.
@@ -192,7 +193,8 @@ impl Keeper {
         let peer = reachable_as(&self.node);
         if !settings.quiet {
             let name = &settings.identity;
-            eprintln!("\n      exon move --as {name} --to {}\n", console::style(&peer).bold().for_stderr());
+            let peer = console::style(&peer).bold().for_stderr();
+            stderr::line(format_args!("\n      exon move --as {name} --to {peer}\n"));
         }
         settings.output.line(&Waiting { r#type: "waiting", door: peer, id: self.shop.id.to_string() })
     }

@@ -13,6 +13,7 @@ use crate::command::stop::stop;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::stderr;
 
 /// The interval of progress lines without a terminal.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -119,7 +120,7 @@ impl Progress {
             bar.set_message(totals.so_far(took));
         } else if self.lines && took >= self.told + TELL_EVERY {
             self.told = took;
-            eprintln!("{}", totals.progress(took));
+            stderr::line(totals.progress(took));
         }
     }
 

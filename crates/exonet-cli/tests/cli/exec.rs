@@ -177,3 +177,19 @@ fn a_background_node_passes_the_confirmation_on() {
     assert_eq!(up.running.line_of("message")["outcome"], "processed");
     assert_eq!(up.running.line_of("message")["reason"], "bad luck");
 }
+
+#[test]
+fn a_command_does_not_run_again_because_the_disk_cannot_take_the_dead_letter() {
+    let world = World::new();
+    let runs = world.path("runs");
+    let mut worker = worker(&world, ANYWHERE, &[], &format!("echo >> {}; exit 65", arg(&runs)));
+    let folder = world.path("state/worker/dead");
+    std::fs::write(&folder, "a file where the folder should be").unwrap();
+    let sender = Running::start(world.command(&["send", &worker.peer, "pay", "--json"]));
+    let told = ["500ms", "1s"].map(|pause| worker.running.says(pause));
+    assert!(told.iter().all(|line| line.contains("cannot keep")), "{told:?}");
+    std::fs::remove_file(&folder).unwrap();
+    let sent = sender.end().expect(4);
+    assert_eq!(sent.of_type("message")[0]["attempts"], 1);
+    assert_eq!(std::fs::read(&runs).unwrap(), b"\n");
+}

@@ -58,6 +58,8 @@ mod sim;
 #[path = "../../../exonet/tests/common/skip.rs"]
 mod skip;
 #[cfg(unix)]
+mod stderr;
+#[cfg(unix)]
 mod strangers;
 mod support;
 #[cfg(unix)]

@@ -153,7 +153,7 @@ impl Running {
         let mut child = command.spawn().unwrap();
         // Nothing comes of an output that somebody else has.
         let stdout = child.stdout.take().map_or_else(|| mpsc::channel().1, lines_of);
-        let stderr = lines_of(child.stderr.take().unwrap());
+        let stderr = child.stderr.take().map_or_else(|| mpsc::channel().1, lines_of);
         Self { child: Reaped(child), stdout, stderr, seen: String::new() }
     }
 

@@ -172,8 +172,8 @@ mod tests {
     fn one_has_a_letter_until_it_lets_it_go() {
         let (_home, places) = both();
         for dead in places {
-            dead.put(letter(1, 10)).unwrap();
-            dead.put(letter(2, 10)).unwrap();
+            dead.put(&letter(1, 10)).unwrap();
+            dead.put(&letter(2, 10)).unwrap();
             let id = letter(1, 0).id;
             let Claimed::Here(first) = dead.claim(&id).unwrap() else { panic!("it is free") };
             assert_eq!(first.letter(), &letter(1, 10));
@@ -193,7 +193,7 @@ mod tests {
         let (_home, places) = both();
         for dead in places {
             for s in 0..200 {
-                dead.put(letter(s, 10)).unwrap();
+                dead.put(&letter(s, 10)).unwrap();
             }
             let start = std::sync::Barrier::new(4);
             let deal = || {

@@ -7,6 +7,9 @@
 //! directory](crate::Builder::state_dir) keeps dead letters in its folder `dead`, one file each; other nodes keep
 //! them in memory.
 //!
+//! If the folder cannot take a letter (a full disk), the node repeats that with growing pauses of a minute at most.
+//! Until it succeeds, the sender has no outcome, and the application does not get the message again.
+//!
 //! The sender has its outcome, so the application of this node decides what to do with a dead letter: inspect it,
 //! process it by hand, or [take](DeadLetters::take) it away. [`DeadLetters::claim`] prevents two tasks from trying
 //! one letter at the same time.
@@ -125,14 +128,14 @@ impl DeadLetters {
     }
 
     /// Keeps a letter. If it is kept on disk, it is durable when this returns.
-    fn put(&self, letter: DeadLetter) -> Result<(), StateError> {
+    fn put(&self, letter: &DeadLetter) -> Result<(), StateError> {
         let letters = match &self.place {
-            Place::Folder(folder) => return folder.put(&letter),
+            Place::Folder(folder) => return folder.put(letter),
             Place::Memory(letters) => letters,
         };
         let letters = &mut lock(letters).kept;
         letters.retain(|other| other.id != letter.id);
-        letters.push_back(letter);
+        letters.push_back(letter.clone());
         let size = |letters: &VecDeque<DeadLetter>| letters.iter().map(DeadLetter::size).sum::<usize>();
         while letters.len() > KEPT || (letters.len() > 1 && size(letters) > KEPT_BYTES) {
             letters.pop_front();
@@ -185,10 +188,10 @@ mod tests {
     #[test]
     fn memory_keeps_the_newest_within_its_bounds() {
         let dead = DeadLetters::in_memory();
-        (0..=KEPT as u64).for_each(|s| dead.put(letter(s, 1)).unwrap());
+        (0..=KEPT as u64).for_each(|s| dead.put(&letter(s, 1)).unwrap());
         let kept = dead.list().unwrap();
         assert_eq!((kept.len(), kept[0].id.s), (KEPT, Slot(1)));
-        dead.put(letter(5_000, KEPT_BYTES)).unwrap();
+        dead.put(&letter(5_000, KEPT_BYTES)).unwrap();
         assert_eq!(dead.list().unwrap().len(), 1, "one is always kept");
         assert!(dead.take(&letter(5_000, 0).id).unwrap().is_some());
         assert_eq!(dead.take(&letter(5_000, 0).id).unwrap(), None);

@@ -185,7 +185,8 @@ impl Delivery {
     /// Rejects the message, so that the node does not hand it out again. Its sender's outcome is
     /// [`Outcome::Rejected`](crate::Outcome::Rejected), with the first 200 bytes of `reason`. Before that, the node
     /// keeps the message as a [dead letter](crate::dead). If the letter goes to the disk, another thread writes it;
-    /// if that fails, the node hands the message out again.
+    /// if that fails, the thread repeats it until it succeeds. If the node ends before, its next life hands the message
+    /// out again.
     pub fn reject(self, reason: impl AsRef<str>) {
         self.reject_with(0, reason);
     }

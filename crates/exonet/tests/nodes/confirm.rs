@@ -126,18 +126,30 @@ async fn a_message_that_is_put_off_comes_again() {
 }
 
 #[tokio::test]
-async fn a_letter_that_cannot_be_written_is_not_rejected() {
+async fn a_letter_that_cannot_be_written_is_repeated_and_its_message_is_not_handed_out() {
     let home = tempfile::tempdir().unwrap();
     let bob = stored(home.path(), None).await;
-    std::fs::write(home.path().join("dead"), "a file where the folder should be").unwrap();
+    let folder = home.path().join("dead");
+    std::fs::write(&folder, "a file where the folder should be").unwrap();
     let alice = builder().build().await.unwrap();
     within(async {
-        let receipt = alice.peer(bob.peer_addr()).send("order").await.unwrap();
+        let to = alice.peer(bob.peer_addr());
+        let receipt = to.send("order").await.unwrap();
         bob.recv().await.unwrap().reject("no");
+        let second = to.send("another").await.unwrap();
         let delivery = bob.recv().await.unwrap();
-        assert_eq!(delivery.attempt(), 2);
+        assert_eq!((delivery.body().as_whole().unwrap().as_ref(), delivery.attempt()), (&b"another"[..], 1));
+        delivery.reject("no");
+        let last = to.send("last").await.unwrap();
+        let delivery = bob.recv().await.unwrap();
+        assert_eq!(delivery.body().as_whole().unwrap(), "last");
         delivery.ack().unwrap();
-        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        assert_eq!(last.await.outcome, Outcome::Delivered);
+        std::fs::remove_file(&folder).unwrap();
+        for receipt in [receipt, second] {
+            assert_eq!(receipt.await.outcome, Outcome::Rejected { status: 0, attempts: 1 });
+        }
+        assert_eq!(letter_count(&bob), 2);
     })
     .await;
 }

@@ -50,7 +50,7 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
     }
     let leave = Leave::default();
     let requests = requests_or(2, &leave)?;
-    let site = Site::take(&args.gateway).await?;
+    let site = Site::take(settings, &args.gateway).await?;
     let metrics = Metrics::open(settings, &args.metrics, "up").await?;
     let started = Instant::now();
     let life =

@@ -107,7 +107,8 @@ fn a_client_that_asks_for_no_message_is_told_so_at_once() {
     }
     let raw = format!("{}Accept: application/octet-stream\r\n", gate.shown());
     assert_eq!(gate.ask("GET", "/v1/inbox?max=0", &raw, b"").expect(400).code(), "bad_request");
-    assert_eq!(gate.get("/v1/inbox?max=1000&wait_ms=0").expect(200).json(), json!({ "messages": [] }));
+    assert_eq!(gate.get("/v1/inbox?max=257&wait_ms=0").expect(400).code(), "bad_request");
+    assert_eq!(gate.get("/v1/inbox?max=256&wait_ms=0").expect(200).json(), json!({ "messages": [] }));
 }
 
 #[test]
