@@ -359,7 +359,13 @@ fn a_keeper_that_is_killed_takes_its_connections_with_it_and_one_that_is_done_en
     }
     is_reset(socket);
     assert!(!ended.recv().unwrap());
-    assert_eq!((why(&mut ends.near), why(&mut ends.far.running)), ("reset_here".into(), "reset_here".into()));
+    // The end whose keeper is killed first may tell the other.
+    let whys = [why(&mut ends.near), why(&mut ends.far.running)];
+    assert!(whys.contains(&"reset_here".into()), "{whys:?}");
+    assert!(
+        whys.iter().all(|why| ["reset_here", "reset_there", "gone"].iter().any(|w| why == w)),
+        "{whys:?}"
+    );
     // What comes now is carried as if nothing were kept, until the next run.
     say(&mut client(ends.at), b"meanwhile");
     assert!(ended.recv().unwrap());
