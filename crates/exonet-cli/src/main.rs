@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let json = cli.common.json;
     let exit = run(cli).unwrap_or_else(|failure| {
         failure.report(json);
-        Exit::Error
+        failure.exit()
     });
     exit.into()
 }
