@@ -60,6 +60,7 @@ fn errors_name_the_thing() {
         (&["cp", arg(&missing), &peer], 1, "missing"),
         (&["cp", arg(&directory), &peer], 2, "directory"),
         (&["cp", "-", &peer], 2, "no name"),
+        (&["checkpoint", "--as", "nobody", "--to", &id, "file"], 1, "exon id nobody --new"),
         (&["cp", "-", "-", &peer, "--name", "z"], 2, "single source"),
         (&["cp", arg(&file), arg(&file), &peer], 2, "two sources"),
         (&["trace", "garbage"], 2, "garbage"),
