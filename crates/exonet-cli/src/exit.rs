@@ -11,13 +11,15 @@ use crate::control::protocol::Ending;
 /// The code that shells expect from a process that ended by an interrupt: 128 + SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Exit codes, as the help documents them. Usage errors (2) come from the argument parser.
+/// Exit codes, as the help documents them. The argument parser also ends with that of wrong usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything that was asked for has been done.
     Success,
     /// Something failed, and standard error says what.
     Error,
+    /// The command line asks for something that is never done.
+    Usage,
     /// It is unknown whether at least one message was delivered.
     Unknown,
     /// At least one message waits in the journal of this node's identity, which continues with it in its next run.
@@ -35,6 +37,7 @@ impl From<Exit> for ExitCode {
         Self::from(match exit {
             Exit::Success => 0,
             Exit::Error => 1,
+            Exit::Usage => 2,
             Exit::Unknown => 3,
             Exit::Undelivered => 4,
             Exit::Failed => 5,

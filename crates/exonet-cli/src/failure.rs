@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::exit::Exit;
 use crate::stderr;
 
 /// An error for the user: it names the failed operation, the cause, and a remedy.
@@ -18,12 +19,24 @@ pub(crate) struct Failure {
     unheard: bool,
     /// Another process runs the identity.
     in_use: bool,
+    /// The command line is wrong.
+    usage: bool,
 }
 
 impl Failure {
     /// A failure; `what` names the failed operation.
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), why: None, todo: None, unheard: false, in_use: false }
+        Self { what: what.into(), why: None, todo: None, unheard: false, in_use: false, usage: false }
+    }
+
+    /// Notes that the command line is wrong.
+    pub(crate) fn wrong_usage(self) -> Self {
+        Self { usage: true, ..self }
+    }
+
+    /// The exit code of the command that fails with this.
+    pub(crate) fn exit(&self) -> Exit {
+        if self.usage { Exit::Usage } else { Exit::Error }
     }
 
     /// Notes that another process runs the identity.

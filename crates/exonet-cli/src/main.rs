@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let json = cli.common.json;
     let exit = run(cli).unwrap_or_else(|failure| {
         failure.report(json);
-        Exit::Error
+        failure.exit()
     });
     exit.into()
 }
@@ -88,6 +88,17 @@ async fn with_names(mut cli: Cli) -> Result<Cli, Failure> {
     Ok(cli)
 }
 
+/// Makes a write beyond the limit on the size of files an error, which is reported. Without a handler, the signal ends the
+/// process. If there can be no handler, that stays so.
+fn ignore_file_limit() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // The handler stays for as long as the process.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())));
+    }
+}
+
 fn run(cli: Cli) -> Result<Exit, Failure> {
     #[cfg(unix)]
     if matches!(cli.command, args::Command::ServeReaper) {
@@ -98,7 +109,10 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
-    let result = runtime.block_on(async { command::run(with_names(cli).await?).await });
+    let result = runtime.block_on(async {
+        ignore_file_limit();
+        command::run(with_names(cli).await?).await
+    });
     // A thread that still waits for standard input must not delay the end of the process.
     runtime.shutdown_background();
     result

@@ -100,7 +100,7 @@ pub(crate) enum OutboxCommand {
 }
 
 /// The number of a message, or its id.
-fn parse_which(text: &str) -> Result<Which, String> {
+pub(super) fn parse_which(text: &str) -> Result<Which, String> {
     if let Ok(number) = text.parse() {
         return Ok(Which::Number(number));
     }

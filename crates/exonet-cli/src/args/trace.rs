@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use exonet::NodeId;
 
+use super::outbox::parse_which;
 use crate::peers::parse_id;
 use crate::units::parse_span;
 
@@ -34,7 +35,7 @@ each is shown when it has ended.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TraceArgs {
     /// Follow only this message: its number in `exon outbox ls`, or its id
-    #[arg(value_name = "MESSAGE", conflicts_with_all = ["peer", "count"])]
+    #[arg(value_name = "MESSAGE", value_parser = parse_message, conflicts_with_all = ["peer", "count"])]
     pub(crate) message: Option<String>,
     /// Follow only messages to and from this peer: a name (see `exon peer`), or its id
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
@@ -45,4 +46,14 @@ pub(crate) struct TraceArgs {
     /// Stop after this long
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
+}
+
+/// The number of a message, or its id, as it is written.
+fn parse_message(text: &str) -> Result<String, String> {
+    match parse_which(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => {
+            Err("write the number of a message in `exon outbox ls`, or its id, NODE/RECORD/SLOT".to_owned())
+        }
+    }
 }

@@ -35,6 +35,7 @@ struct Restored {
 }
 
 pub(super) async fn checkpoint(settings: &Settings, args: &CheckpointArgs) -> Result<Exit, Failure> {
+    settings.identity.require()?;
     let id = settings.identity.look()?;
     // The process that runs the identity may have another working directory.
     let file = std::path::absolute(&args.file);

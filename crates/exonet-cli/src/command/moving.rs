@@ -97,6 +97,7 @@ pub(super) fn show_step(settings: &Settings, step: &Step) -> Result<(), Failure>
 }
 
 pub(super) async fn run(settings: &Settings, args: &MoveArgs) -> Result<Exit, Failure> {
+    settings.identity.require()?;
     let id = settings.identity.look()?;
     let Some(to) = &args.to else {
         ask_names(settings, id).await?;

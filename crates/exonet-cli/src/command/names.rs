@@ -167,7 +167,10 @@ async fn list(settings: &Settings) -> Result<(), Failure> {
     let naming = settings.naming()?;
     is_there(settings)?;
     let listed = naming.list().await;
-    let names = listed.map_err(|error| Failure::new("cannot list the names").because(&error))?;
+    let names = listed.map_err(|error| {
+        let failure = Failure::new("cannot list the names").because(&error);
+        advised(failure, &error)
+    })?;
     let width = names.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
     for (name, Found { record, .. }) in &names {
         settings.output.text(&format!("{name:<width$}  {}", record.peer))?;
@@ -250,6 +253,11 @@ async fn serve(settings: &Settings, args: &NamesServeArgs) -> Result<Exit, Failu
 
 pub(super) fn failed(doing: &str, name: &Name, error: &NamingError) -> Failure {
     let failure = Failure::new(format!("cannot {doing} the name {:?}", name.as_str())).because(error);
+    advised(failure, error)
+}
+
+/// Adds the remedy for an error of a name service.
+fn advised(failure: Failure, error: &NamingError) -> Failure {
     match error {
         NamingError::Unbound(_) => failure
             .hint("check the name, and --names; `exon names ls` shows what is bound, but cannot ask DNS"),

@@ -108,10 +108,13 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
     let session = opened.map_err(|error| wrong(&error))?;
     peer.keepalive((!args.keepalive.is_zero()).then_some(args.keepalive));
     let id = session.id();
-    settings.output.line(&Line::Session { id: id.to_string(), name: &args.name })?;
-    let typed = std::io::stdin().is_terminal();
-    let how = if typed { ": each line that you type goes to the other side; Ctrl-D ends" } else { "" };
-    settings.note(format!("session {id}{how}"));
+    // A session that the identity does not know is probably none: its end says so.
+    if known {
+        settings.output.line(&Line::Session { id: id.to_string(), name: &args.name })?;
+        let typed = std::io::stdin().is_terminal();
+        let how = if typed { ": each line that you type goes to the other side; Ctrl-D ends" } else { "" };
+        settings.note(format!("session {id}{how}"));
+    }
 
     let mut talk = Talk::new(session);
     let end = tokio::select! {

@@ -1,6 +1,6 @@
 //! The shared files: finds a file in a directory, hashes it once, and reads it piece by piece.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
@@ -11,7 +11,8 @@ use super::part::{MAP, PART};
 use super::place::{Kind, Place};
 use super::{Info, LARGEST, Listed, Listing, MOST_LISTED, Outline, Shape, VERSION, status};
 use crate::copy::Hex32;
-use crate::store::{Names, SafePath, read_at};
+use crate::store::{NameError, Names, SafePath, read_at};
+use crate::text::escape;
 use crate::units::Size;
 
 /// The limits of the memory for outlines, in bytes of hashes and in files.
@@ -91,6 +92,9 @@ impl Stamp {
     }
 }
 
+/// The maximum number of names that are reported as not shared.
+const MOST_ODD: usize = 64;
+
 /// The outline of a file, and its stamp when it was read.
 #[derive(Clone, Debug)]
 struct Known {
@@ -148,6 +152,8 @@ pub(crate) struct Shelf {
     /// Names that begin with a dot are shared as well.
     hidden: bool,
     memory: Mutex<Memory>,
+    /// Names that were reported as not shared.
+    odd: Mutex<BTreeSet<String>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -160,7 +166,7 @@ impl Shelf {
     pub(crate) fn open(directory: &Path, hidden: bool) -> io::Result<Self> {
         let place = Place::open(directory)?;
         place.entries(&[])?;
-        Ok(Self { place, hidden, memory: Mutex::default() })
+        Ok(Self { place, hidden, memory: Mutex::default(), odd: Mutex::default() })
     }
 
     /// The size and the hash of a file. Reads the file in full, unless it was read before and has not changed.
@@ -235,6 +241,19 @@ impl Shelf {
         shared.then_some(path)
     }
 
+    /// Warns of a name that no receiver takes, once.
+    fn warn_of(&self, name: &str) {
+        let names = Names { hidden: true, portable: cfg!(not(unix)) };
+        let Err(NameError::Hidden(_)) = SafePath::new(name, names) else { return };
+        let mut odd = locked(&self.odd);
+        if odd.len() < MOST_ODD && odd.insert(name.to_owned()) {
+            tracing::warn!(
+                "not shared, since its name contains invisible characters: {}",
+                escape(name.as_bytes())
+            );
+        }
+    }
+
     fn may_be_shared(&self, name: &str) -> bool {
         (self.hidden || !name.starts_with('.')) && !name.starts_with(OURS)
     }
@@ -276,6 +295,7 @@ impl Shelf {
                 _ => &[],
             };
             let name = if directory.is_empty() { entry.clone() } else { format!("{directory}/{entry}") };
+            self.warn_of(&entry);
             if listing.more || self.path(&name).is_none() {
                 continue;
             }

@@ -29,7 +29,8 @@ pub(crate) async fn run(settings: &Settings, args: &SimArgs) -> Result<Exit, Fai
             single::run(settings, Schedule::full(seed, args.profile.of(seed)), args.trace).await
         }
         (None, None) if args.trace => {
-            Err(Failure::new("a trace shows one world").hint("choose it: exon sim --seed S --trace"))
+            let failure = Failure::new("a trace shows one world");
+            Err(failure.hint("choose it: exon sim --seed S --trace").wrong_usage())
         }
         (None, None) => sweep::run(settings, args).await,
     }

@@ -23,8 +23,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use copies::Event;
 pub(crate) use landing::Landing;
-use name::NameError;
-pub(crate) use name::{Names, SafePath};
+pub(crate) use name::{NameError, Names, SafePath};
 pub(crate) use part::{read_at, write_at};
 pub(crate) use room::Full;
 use room::{BLOCK, Room};

@@ -243,7 +243,7 @@ fn directories_come_with_modes_times_and_links() {
     for (n, directory) in ["empty", "sub/deep", "sub", "locked", ""].iter().enumerate() {
         old(&tree.join(directory), if *directory == "locked" { 0o555 } else { 0o751 }, 2_000_000 + n as u64);
     }
-    assert!(inbox.copy(&[arg(&tree)]).end().expect(1).stdout.contains("exon cp -r"));
+    assert!(inbox.copy(&[arg(&tree)]).end().expect(2).stdout.contains("exon cp -r"));
     inbox.copy(&["-r", arg(&tree)]).end().expect(0);
     assert_eq!(listing(&inbox.out.join("tree")), listing(&tree));
     // Again: nothing. With a file more: that.
@@ -301,7 +301,7 @@ fn what_has_no_size_is_read_to_its_end() {
         inbox.world.feed(&["cp", "-", "--as-name", name, peer], content).expect(0);
         assert_eq!(inbox.stored(name), content);
     }
-    let nameless = inbox.copy(&["-"]).end().expect(1);
+    let nameless = inbox.copy(&["-"]).end().expect(2);
     assert!(nameless.stderr.contains("--name"), "{}", nameless.stderr);
 }
 

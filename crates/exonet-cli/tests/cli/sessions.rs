@@ -109,6 +109,11 @@ fn an_id_that_is_no_session_of_the_identity_is_told() {
         let summary = told.summary();
         assert_eq!((&summary["end"], &summary["outcomes"]["rejected"]), (&"forgotten".into(), &1.into()));
         assert!(told.stderr.contains(&format!("there is no session {id}")), "{}", told.stderr);
+        assert!(
+            told.of_type("session").is_empty() && !told.stderr.contains("exon: session"),
+            "{}",
+            told.stderr
+        );
     }
     let told = world.feed(&[&open[..], &["--as", "me", "--id", &id]].concat(), b"two\n").expect(0);
     assert_eq!(told.stdout, "two\n");

@@ -70,7 +70,7 @@ fn a_message_in_doubt_is_found_by_its_number_and_by_its_id() {
     }
     let told = world.run(&["trace", "7", "--as", "sender"]).expect(1);
     assert!(told.stderr.contains("no message 7"), "{}", told.stderr);
-    let told = world.run(&["trace", "x/y", "--as", "sender"]).expect(1);
+    let told = world.run(&["trace", "x/y", "--as", "sender"]).expect(2);
     assert!(told.stderr.contains("NODE/RECORD/SLOT"), "{}", told.stderr);
     drop(up);
     let told = world.run(&["trace", "--as", "sender"]).expect(1);

@@ -48,7 +48,8 @@ pub(super) struct Scan {
 pub(super) fn scan(sources: &[PathBuf], args: &CpArgs) -> Result<Scan, Failure> {
     if args.name.is_some() && sources.len() > 1 {
         return Err(Failure::new("--name is for a single source, and there are several")
-            .hint("copy them one by one, or put them into a directory under these names and copy that"));
+            .hint("copy them one by one, or put them into a directory under these names and copy that")
+            .wrong_usage());
     }
     let mut scan = Scan::default();
     let mut names = BTreeSet::new();
@@ -59,7 +60,8 @@ pub(super) fn scan(sources: &[PathBuf], args: &CpArgs) -> Result<Scan, Failure> 
         };
         if !names.insert(name.clone()) {
             return Err(Failure::new(format!("two sources have the name {name}"))
-                .hint("copy one of them separately, under another name: --name NAME"));
+                .hint("copy one of them separately, under another name: --name NAME")
+                .wrong_usage());
         }
         scan.source(source, name, args.recursive)?;
     }
@@ -69,7 +71,9 @@ pub(super) fn scan(sources: &[PathBuf], args: &CpArgs) -> Result<Scan, Failure> 
 /// The last component of the path.
 fn own_name(source: &Path) -> Result<String, Failure> {
     if source == Path::new("-") {
-        return Err(Failure::new("standard input has no name").hint("give it one: --name NAME"));
+        return Err(Failure::new("standard input has no name")
+            .hint("give it one: --name NAME")
+            .wrong_usage());
     }
     let whole;
     let name = match source.file_name() {
@@ -109,7 +113,8 @@ impl Scan {
             self.directory(source, name, &about, true);
         } else if about.is_dir() {
             return Err(Failure::new(format!("{} is a directory", source.display()))
-                .hint("to copy it with its content: exon cp -r"));
+                .hint("to copy it with its content: exon cp -r")
+                .wrong_usage());
         } else {
             return Err(Failure::new(format!("{} is {}", source.display(), special(&about)))
                 .hint("files, directories, links and pipes can be copied"));

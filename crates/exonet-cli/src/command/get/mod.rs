@@ -73,7 +73,9 @@ pub(super) async fn run(settings: &Settings, args: &GetArgs) -> Result<Exit, Fai
     }
     for (at, server) in args.servers.iter().enumerate() {
         if args.servers.iter().take(at).any(|other| other.peer.id == server.peer.id) {
-            return Err(Failure::new(format!("{} is named twice", server.name)).hint("name each node once"));
+            return Err(Failure::new(format!("{} is named twice", server.name))
+                .hint("name each node once")
+                .wrong_usage());
         }
     }
     let target = args.name.as_deref().map(|name| target(name, args.out.as_deref())).transpose()?;
@@ -303,13 +305,16 @@ impl<'a> Download<'a> {
             // The servers hold the sending end of this channel.
             Some(event) = self.events.recv() => event,
             () = sleep_until(patience.map(Into::into)) => {
-                let span = units::span(self.args.patience);
+                let span = match self.args.patience {
+                    Duration::ZERO => "at once".to_owned(),
+                    span => format!("for {}", units::span(span)),
+                };
                 let reasons = self.standings.reasons();
                 let what = if self.standings.have_answered() {
                     let name = escape(self.name.as_bytes());
-                    format!("no node that has answered sends {name}, and the others have not answered for {span}:{reasons}")
+                    format!("no node that has answered sends {name}, and the others have not answered {span}:{reasons}")
                 } else {
-                    format!("no node has answered for {span}:{reasons}")
+                    format!("no node has answered {span}:{reasons}")
                 };
                 return Err(Failure::new(what).hint("are they running, and are their addresses right?"));
             }

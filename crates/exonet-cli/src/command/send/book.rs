@@ -39,6 +39,8 @@ pub(super) struct Book<'a> {
     /// The number of messages of a former run. They have the first numbers.
     recovered: u64,
     offered: u64,
+    /// Everything that the command line names has been offered.
+    all_offered: bool,
     late: u64,
     /// A message that left together with an opening ended as Unknown.
     early_unknown: bool,
@@ -62,6 +64,7 @@ impl<'a> Book<'a> {
             started: Instant::now(),
             recovered: 0,
             offered: 0,
+            all_offered: false,
             late: 0,
             early_unknown: false,
             tally: Tally::default(),
@@ -101,14 +104,14 @@ impl<'a> Book<'a> {
         let mut silence = pin!(tokio::time::sleep(SILENCE));
         let mut listening = pin!(self.refusals.listen(node));
         let mut refused = self.refusals.watch();
-        let (mut all_offered, mut told) = (false, false);
+        let mut told = false;
         loop {
-            if all_offered && offered.is_empty() && self.open.is_empty() {
+            if self.all_offered && offered.is_empty() && self.open.is_empty() {
                 return Ok(None);
             }
             tokio::select! {
-                result = &mut offer, if !all_offered => {
-                    all_offered = true;
+                result = &mut offer, if !self.all_offered => {
+                    self.all_offered = result.is_ok();
                     if result.is_err() {
                         self.take_all(&mut offered);
                     }
@@ -222,9 +225,14 @@ impl<'a> Book<'a> {
     ) -> Result<Exit, Failure> {
         // A message that was named but never offered is certainly not delivered.
         let named = u64::try_from(args.texts.len() + args.files.len()).unwrap_or(u64::MAX);
-        self.tally.cancelled += named.saturating_sub(self.offered);
+        let never_offered = named.saturating_sub(self.offered);
+        self.tally.cancelled += never_offered;
+        let rest = self.tally.unknown + self.tally.expired + self.tally.cancelled + self.tally.kept;
+        let is_complete = (self.all_offered || !args.reads_input()) && rest == 0;
         let (end, exit) = match ended {
             Ok(None) => ("done", Ok(self.tally.exit())),
+            // All was settled before the node ended.
+            Ok(Some(Stop::TimedOut)) if is_complete => ("done", Ok(self.tally.exit())),
             Ok(Some(Stop::TimedOut)) => ("timed out", Ok(self.tally.exit())),
             // Kept messages are no error.
             Ok(Some(Stop::Interrupted)) if self.tally.exit() == Exit::Kept => ("interrupted", Ok(Exit::Kept)),
@@ -251,7 +259,7 @@ impl<'a> Book<'a> {
         self.settings.output.line(&Summary {
             r#type: "summary",
             end,
-            sent: self.offered,
+            sent: self.offered + never_offered,
             recovered: self.recovered,
             tally: self.tally,
             late: self.late,

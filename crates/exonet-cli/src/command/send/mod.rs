@@ -149,5 +149,11 @@ async fn look_for(peer: &Peer) -> Result<(), Failure> {
 
 /// A refused `send`, in words.
 pub(in crate::command) fn cannot_send(peer: &PeerAddr, error: &SendError) -> Failure {
-    Failure::new(format!("cannot send to {}", peer.id.short())).because(error)
+    let failure = Failure::new(format!("cannot send to {}", peer.id.short())).because(error);
+    match error {
+        SendError::NoSpace => {
+            failure.hint("free some space, or give up what waits: exon outbox drop; then send the rest again")
+        }
+        _ => failure,
+    }
 }
