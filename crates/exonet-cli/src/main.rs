@@ -104,6 +104,10 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     if matches!(cli.command, args::Command::ServeReaper) {
         return Ok(command::exec::reaper::reap());
     }
+    #[cfg(unix)]
+    if matches!(cli.command, args::Command::TunnelKeeper(_)) {
+        tunnel::keep::close_inherited();
+    }
     log::start(&cli.common);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -1,7 +1,7 @@
 //! The gateway: sends, receives, calls and serves over HTTP, for programs in languages that have no library.
 //!
 //! It is part of `exon up` and listens at an address of this machine ([`server`]). A request is answered if it
-//! carries the token ([`token`]) and names this machine in `Host` ([`guard`]); [`routes`] lists the requests.
+//! carries the token ([`mod@token`]) and names this machine in `Host` ([`guard`]); [`routes`] lists the requests.
 //!
 //! A message that a client gets is leased to it under a handle ([`leases`]) until it answers, its lease ends or it
 //! disconnects; then other clients get the message. A message that a client sends is known by the client's own id

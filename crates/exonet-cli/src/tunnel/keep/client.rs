@@ -1,6 +1,6 @@
 //! A run's view of the keeper of its connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -36,6 +36,8 @@ pub(crate) struct Keeper {
     place: Place,
     orders: mpsc::UnboundedSender<Order>,
     entries: Mutex<BTreeMap<Key, Entry>>,
+    /// The connections of former runs whose ends were reported, while the other ends may not know yet.
+    reported: BTreeSet<Key>,
     /// The keeper has ended.
     ended: AtomicBool,
     /// The number of entries.
@@ -139,7 +141,7 @@ impl Keeper {
                 obeys.order(order);
             }
         });
-        (Self::new(Place::Here(office), orders), Tales(attached.tales))
+        (Self::new(Place::Here(office), orders, BTreeSet::new()), Tales(attached.tales))
     }
 
     /// The keeper at `path`, which is started if there is none. Also returns the connections of former runs.
@@ -158,8 +160,8 @@ impl Keeper {
             match attach(&path, keep).await {
                 Ok((tales, orders)) => {
                     let mut tales = Tales(tales);
-                    let kept = tales.former().await.map_err(|e| failed(&e))?;
-                    return Ok((Self::new(Place::There(path), orders), kept, tales));
+                    let (kept, reported) = tales.former().await.map_err(|e| failed(&e))?;
+                    return Ok((Self::new(Place::There(path), orders, reported), kept, tales));
                 }
                 Err(error) => last = error,
             }
@@ -171,10 +173,10 @@ impl Keeper {
         Err(failed(&last))
     }
 
-    fn new(place: Place, orders: mpsc::UnboundedSender<Order>) -> Arc<Self> {
+    fn new(place: Place, orders: mpsc::UnboundedSender<Order>, reported: BTreeSet<Key>) -> Arc<Self> {
         let entries = Mutex::default();
         let [left, links] = [(); 2].map(|()| watch::Sender::default());
-        Arc::new(Self { place, orders, entries, ended: AtomicBool::new(false), left, links })
+        Arc::new(Self { place, orders, entries, reported, ended: AtomicBool::new(false), left, links })
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
@@ -190,9 +192,10 @@ impl Keeper {
                     if let Some(told) = told {
                         told(ending);
                     }
+                    self.order(Order::Reported(key));
                 }
                 Tale::Forgotten(key) => self.forget(&key),
-                Tale::Kept(_) | Tale::All => {}
+                Tale::Kept(_) | Tale::Reported(_) | Tale::All => {}
             }
         }
         self.ended.store(true, Ordering::Relaxed);
@@ -214,11 +217,12 @@ impl Keeper {
 
     /// Takes over a connection of a former run.
     pub(crate) fn adopt(&self, about: About, told: Told) {
+        let told = (!self.reported.contains(&about.key())).then_some(told);
         self.enter(about, told, false);
     }
 
-    fn enter(&self, about: About, told: Told, driven: bool) {
-        let entry = Entry { about, told: Some(told), driven, live: watch::Sender::default() };
+    fn enter(&self, about: About, told: Option<Told>, driven: bool) {
+        let entry = Entry { about, told, driven, live: watch::Sender::default() };
         let mut entries = self.entries();
         let former = entries.insert(entry.about.key(), entry);
         self.left.send_replace(entries.len());
@@ -254,7 +258,7 @@ impl Keeper {
         told: Told,
     ) -> Result<UnixStream, (TcpStream, Told)> {
         let key = about.key();
-        self.enter(about.clone(), told, true);
+        self.enter(about.clone(), Some(told), true);
         let held = match &self.place {
             Place::Here(office) => match UnixStream::pair() {
                 Ok((link, far)) => {
@@ -290,7 +294,7 @@ impl Keeper {
     {
         let Place::Here(office) = &self.place else { return Err(io::ErrorKind::Unsupported.into()) };
         let (link, far) = UnixStream::pair()?;
-        self.enter(about.clone(), told, true);
+        self.enter(about.clone(), Some(told), true);
         office.hold_pipes(about, window, pipes, far);
         Ok(link)
     }
@@ -354,19 +358,20 @@ impl Keeper {
 
 impl Tales {
     /// The connections of former runs.
-    async fn former(&mut self) -> io::Result<Vec<About>> {
-        let mut kept = Vec::new();
+    async fn former(&mut self) -> io::Result<(Vec<About>, BTreeSet<Key>)> {
+        let (mut kept, mut reported) = (Vec::new(), BTreeSet::new());
         let all = async {
             loop {
                 match self.0.recv().await {
                     Some(Tale::Kept(about)) => kept.push(*about),
+                    Some(Tale::Reported(key)) => drop(reported.insert(key)),
                     Some(Tale::All) => return Ok(()),
                     Some(_) | None => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
                 }
             }
         };
         timeout(HANDSHAKE, all).await.map_err(io::Error::from)??;
-        Ok(kept)
+        Ok((kept, reported))
     }
 }
 

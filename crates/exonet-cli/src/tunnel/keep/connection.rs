@@ -58,7 +58,7 @@ struct Connection<R, W> {
     buffer: BytesMut,
     link: Option<Link>,
     keep: Duration,
-    /// When a connection without a link ends.
+    /// When a connection without a link ends, and one that has ended is forgotten.
     deadline: Instant,
     stopping: bool,
     began: Instant,
@@ -104,6 +104,7 @@ where
             && let Some(told) = told.take()
         {
             (connection.reader, connection.writer, connection.writing) = (None, None, None);
+            connection.deadline = Instant::now() + connection.keep.max(BEAT * 2);
             told(connection.ending(), connection.machine.gave_all());
         }
         if next == Next::Forget {
@@ -196,12 +197,9 @@ where
                 _ => pending().await,
             }
         };
-        let lonely = async {
-            match link {
-                None => sleep_until(self.deadline).await,
-                Some(_) => pending().await,
-            }
-        };
+        // Once a connection has ended, the other end has the same time to say that it knows.
+        let waits = link.is_none() || self.machine.end().is_some();
+        let lonely = async { if waits { sleep_until(self.deadline).await } else { pending().await } };
         tokio::select! {
             command = commands.recv() => return self.obey(command),
             read = read => match read {

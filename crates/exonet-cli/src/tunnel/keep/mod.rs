@@ -38,7 +38,7 @@ pub(crate) use drive::{Road, Standing, drive, follow};
 #[cfg(not(unix))]
 pub(crate) use nowhere::{Keeper, Road, Standing, Tales, drive, follow, start};
 #[cfg(unix)]
-pub(crate) use process::run;
+pub(crate) use process::{close_inherited, run};
 pub(crate) use say::{About, Ending, Key, Order, Token, Told, word};
 
 /// The bytes between two keepers, at one of them.

@@ -14,7 +14,7 @@ use super::socket::Half;
 use crate::tunnel::carry::finish;
 
 /// The most ends of connections that are remembered for the next run.
-const MOST_UNTOLD: usize = 1_024;
+const MOST_UNREPORTED: usize = 1_024;
 /// The most connections. Runs have lower limits of their own.
 const MOST_KEPT: usize = 1 << 17;
 
@@ -33,8 +33,8 @@ struct Inner {
     /// How many runs there have been, and how many connections.
     runs: u64,
     connections: u64,
-    /// How connections have ended while there was no run.
-    untold: VecDeque<(About, Ending)>,
+    /// Connections of which nothing is left, and whose ends no run has reported yet.
+    unreported: VecDeque<(About, Ending)>,
     keep: Duration,
 }
 
@@ -43,8 +43,10 @@ struct Kept {
     number: u64,
     about: About,
     commands: mpsc::UnboundedSender<Command>,
-    /// The run knows that it has ended.
-    ended: bool,
+    /// How it has ended. The other end may not know yet.
+    ending: Option<Ending>,
+    /// A run has reported the end.
+    reported: bool,
 }
 
 /// What a run hears.
@@ -63,17 +65,22 @@ impl Office {
         self.busy.send_replace((inner.kept.len(), usize::from(inner.run.is_some())));
     }
 
-    /// A new run, which keeps connections for the time `keep`. It hears of those of former runs first.
+    /// A new run, which keeps connections for the time `keep`. It hears of those of former runs first, and of their ends
+    /// that no run has reported.
     pub(crate) fn attach(&self, keep: Duration) -> Attached {
         let (tell, tales) = mpsc::unbounded_channel();
         let mut inner = self.lock();
-        let untold: Vec<_> = inner.untold.drain(..).collect();
-        let live = inner.kept.values().filter(|kept| !kept.ended).map(|kept| kept.about.clone());
-        let abouts = untold.iter().map(|(about, _)| about.clone()).chain(live);
-        let kept = abouts.map(|about| Tale::Kept(Box::new(about)));
-        let closed =
-            untold.iter().map(|(about, ending)| Tale::Closed { key: about.key(), ending: ending.clone() });
-        for tale in kept.chain([Tale::All]).chain(closed) {
+        let gone = || inner.unreported.iter();
+        let abouts = gone().map(|(about, _)| about).chain(inner.kept.values().map(|kept| &kept.about));
+        let kept = abouts.map(|about| Tale::Kept(Box::new(about.clone())));
+        let reported = inner.kept.iter().filter(|(_, kept)| kept.reported);
+        let reported = reported.map(|(key, _)| Tale::Reported(key.clone()));
+        let fresh = inner.kept.iter().filter(|(_, kept)| !kept.reported);
+        let ended = fresh.filter_map(|(key, kept)| Some((key.clone(), kept.ending.clone()?)));
+        let ended = gone().map(|(about, ending)| (about.key(), ending.clone())).chain(ended);
+        let closed = ended.map(|(key, ending)| Tale::Closed { key, ending });
+        let forgotten = gone().map(|(about, _)| Tale::Forgotten(about.key()));
+        for tale in kept.chain(reported).chain([Tale::All]).chain(closed).chain(forgotten) {
             // The receiver is here.
             let _ = tell.send(tale);
         }
@@ -112,6 +119,10 @@ impl Office {
             }
             Order::Break { key, why, text } => {
                 tell(&key, Command::Break { word: word(&why), text, forget: false });
+            }
+            Order::Reported(key) => {
+                drop(inner);
+                self.reported(&key);
             }
             Order::Stop => {
                 for kept in inner.kept.values() {
@@ -173,7 +184,7 @@ impl Office {
             inner.connections += 1;
             let number = inner.connections;
             // If there was one of the same key, it hears nothing more, and ends.
-            inner.kept.insert(key.clone(), Kept { number, about, commands, ended: false });
+            inner.kept.insert(key.clone(), Kept { number, about, commands, ending: None, reported: false });
             self.count(&inner);
             (inner.keep, number)
         };
@@ -204,21 +215,32 @@ impl Office {
     fn ended(&self, key: &Key, number: u64, ending: Ending) {
         let mut inner = self.lock();
         let Some(kept) = inner.kept.get_mut(key).filter(|kept| kept.number == number) else { return };
-        kept.ended = true;
-        let about = kept.about.clone();
-        let tale = Tale::Closed { key: key.clone(), ending: ending.clone() };
-        if inner.run.as_ref().is_none_or(|(_, tell)| tell.send(tale).is_err()) {
-            if inner.untold.len() >= MOST_UNTOLD {
-                inner.untold.pop_front();
-            }
-            inner.untold.push_back((about, ending));
+        kept.ending = Some(ending.clone());
+        if let Some((_, tell)) = &inner.run {
+            // If this run has just ended, the next one hears of it.
+            let _ = tell.send(Tale::Closed { key: key.clone(), ending });
+        }
+    }
+
+    fn reported(&self, key: &Key) {
+        let mut inner = self.lock();
+        inner.unreported.retain(|(about, _)| about.key() != *key);
+        if let Some(kept) = inner.kept.get_mut(key).filter(|kept| kept.ending.is_some()) {
+            kept.reported = true;
         }
     }
 
     fn forgotten(&self, key: &Key, number: u64) {
         let mut inner = self.lock();
-        if inner.kept.get(key).is_some_and(|kept| kept.number == number) {
-            inner.kept.remove(key);
+        if inner.kept.get(key).is_some_and(|kept| kept.number == number)
+            && let Some(Kept { about, ending, reported, .. }) = inner.kept.remove(key)
+        {
+            if let Some(ending) = ending.filter(|_| !reported) {
+                if inner.unreported.len() >= MOST_UNREPORTED {
+                    inner.unreported.pop_front();
+                }
+                inner.unreported.push_back((about, ending));
+            }
             if let Some((_, tell)) = &inner.run {
                 // A run that has just ended need not know.
                 let _ = tell.send(Tale::Forgotten(key.clone()));
@@ -236,5 +258,62 @@ impl Office {
     /// Waits until there is neither a connection nor a run.
     pub(crate) async fn idle(&self) {
         let _ = self.busy.subscribe().wait_for(|busy| *busy == (0, 0)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::tunnel::event::{Story, Way};
+    use crate::tunnel::keep::say::Token;
+
+    const KEEP: Duration = Duration::from_secs(60);
+
+    fn about() -> About {
+        let [peer, from, to] = ["peer", "from", "to"].map(str::to_owned);
+        let story = Story { way: Way::Local, peer, from, to };
+        About { token: "0".repeat(32).parse::<Token>().unwrap(), opener: true, story, address: String::new() }
+    }
+
+    /// The words for what a new run hears at once.
+    fn hears(attached: &mut Attached) -> Vec<&'static str> {
+        let tales = std::iter::from_fn(|| attached.tales.try_recv().ok());
+        tales
+            .map(|tale| match tale {
+                Tale::Kept(_) => "kept",
+                Tale::Reported(_) => "reported",
+                Tale::All => "all",
+                Tale::Closed { .. } => "closed",
+                Tale::Forgotten(_) => "forgotten",
+            })
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn an_end_is_told_to_each_run_until_one_has_reported_it() {
+        let office = Arc::new(Office::default());
+        let mut killed = office.attach(KEEP);
+        assert_eq!(hears(&mut killed), ["all"]);
+        let ((near, program), (link, mut run)) = (tokio::io::duplex(64), UnixStream::pair().unwrap());
+        let (reader, writer) = tokio::io::split(near);
+        office.hold_pipes(about(), 1 << 16, (reader, writer), link);
+        // The program is gone, and nobody sees what the dead run hears.
+        drop(program);
+        run.write_all(b"nonsense").await.unwrap();
+        assert!(matches!(killed.tales.recv().await, Some(Tale::Closed { .. })));
+
+        let mut second = office.attach(KEEP);
+        let heard = hears(&mut second);
+        assert!(heard.starts_with(&["kept", "all", "closed"]), "{heard:?}");
+        office.order(Order::Reported(about().key()));
+        let heard = hears(&mut office.attach(KEEP));
+        assert!(!heard.contains(&"closed"), "{heard:?}");
+        // The link has the reason for the other end.
+        let mut said = Vec::new();
+        run.shutdown().await.unwrap();
+        run.read_to_end(&mut said).await.unwrap();
+        assert!(!said.is_empty());
     }
 }

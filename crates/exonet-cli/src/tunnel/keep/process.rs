@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::TcpStream as StdStream;
+use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,25 @@ const MOST_NEW: usize = 64;
 const FIRST: Duration = Duration::from_secs(10);
 /// The pause before another `accept` after one has failed.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Closes the files that this process has from the one that started it, other than standard input, output and error: a
+/// pipe or a lock must not stay as long as the keeper.
+///
+/// Call it before anything else: nothing in this process may have opened a file.
+pub(crate) fn close_inherited() {
+    let open = Path::new("/dev/fd");
+    let names = std::fs::read_dir(open).into_iter().flatten().flatten();
+    let files: Vec<RawFd> = names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect();
+    // The file by which the list was read is in it, and is closed by now.
+    let is_open = |file: &RawFd| *file > 2 && open.join(file.to_string()).symlink_metadata().is_ok();
+    for file in files.into_iter().filter(is_open) {
+        #[expect(unsafe_code, reason = "no safe function closes a file that no object of this process owns")]
+        // SAFETY: this process has opened no file yet, so nothing in it owns this one, or uses it later.
+        unsafe {
+            rustix::io::close(file);
+        }
+    }
+}
 
 /// Keeps connections until there is neither a connection nor a run. Says so on standard output when it can be reached
 /// at `path`.

@@ -140,6 +140,8 @@ pub(crate) enum Order {
     Break { key: Key, why: String, text: String },
     /// Break all connections, and tell the other ends.
     Stop,
+    /// The run has reported the end of a connection.
+    Reported(Key),
 }
 
 /// What the keeper tells the run.
@@ -148,6 +150,8 @@ pub(crate) enum Order {
 pub(crate) enum Tale {
     /// A connection is kept from a former run.
     Kept(Box<About>),
+    /// The former run has reported the end of this one of them.
+    Reported(Key),
     /// There are no more of them.
     All,
     /// A connection has ended. The other end may not know yet.

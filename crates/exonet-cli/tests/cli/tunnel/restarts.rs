@@ -347,6 +347,27 @@ fn keepers(world: &World) -> Vec<rustix::process::Pid> {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn a_keeper_holds_no_file_of_the_process_that_started_it() {
+    let world = World::new();
+    let (file, socket) = (world.path("file"), world.path("keeper"));
+    let exon = world.command(&["tunnel-keeper", socket.to_str().unwrap()]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "exec 9>\"$0\"; exec \"$@\""]).arg(&file).arg(exon.get_program()).args(exon.get_args());
+    shell.stdout(std::process::Stdio::piped());
+    let mut keeper = shell.spawn().unwrap();
+    let mut ready = [0];
+    keeper.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    let held: Vec<_> = std::fs::read_dir(format!("/proc/{}/fd", keeper.id()))
+        .unwrap()
+        .filter_map(|name| std::fs::read_link(name.unwrap().path()).ok())
+        .collect();
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+    assert!(file.exists() && !held.contains(&file.canonicalize().unwrap()), "{held:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn a_keeper_that_is_killed_takes_its_connections_with_it_and_one_that_is_done_ends() {
     let world = World::new();
     let (target, ended) = witness();
