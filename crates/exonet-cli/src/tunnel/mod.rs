@@ -1,7 +1,7 @@
 //! TCP connections over streams: the code that `exon forward` and `exon proxy serve` share. `docs/tunnel.md`
 //! specifies the protocol.
 //!
-//! Each connection is a separate stream. Its first message names the target ([`Open`](wire::Open)), and the first message back
+//! Each connection is a separate stream. Its first message names the target ([`Open`]), and the first message back
 //! has the result ([`Answer`](wire::Answer)). All further messages, in both directions, are bytes. The *near end* is the node of
 //! `exon forward`, and the *far end* is the node that serves. Either may open a connection: the near end for a
 //! connection to `-L` or `-D`, the far end for a connection to `-R`.

@@ -73,7 +73,7 @@ pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit,
     drop(listening);
     // Connections are reset at both ends, unless the next run continues with them. The far end is told that this end is
     // stopping.
-    let leaves = ended.is_none() && !interrupt.was();
+    let leaves = !interrupt.was();
     let _ = timeout(GOODBYE, near.stop(leaves)).await;
     node.close(GOODBYE).await;
     while let Ok(event) = events.try_recv() {

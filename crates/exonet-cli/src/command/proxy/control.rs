@@ -2,13 +2,16 @@
 //! listen for it.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use exonet::Peer;
 use exonet::stream::Stream;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use super::desk::Desk;
 use crate::tunnel::keep::About;
@@ -16,6 +19,10 @@ use crate::tunnel::{
     self, Closed, Code, Connected, Event, Goal, Hello, Life, Listened, MOST_LISTENED, Message as _, Name,
     Open, Opened, Over, Refusal, Reverse, Run, Seat, Story, Way, Welcome, Why, carry_opened, finish, hold,
 };
+
+/// How long a port in use is tried again, and how often.
+const RELEASE: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// A near end, for the duration of its run.
 struct Near {
@@ -92,9 +99,18 @@ impl Near {
             let refusal = Refusal::new(Code::Denied, format!("listening at {place} is not allowed"));
             return Listened::Error(refusal);
         }
-        let listener = match TcpListener::bind(place).await {
-            Ok(listener) => listener,
-            Err(error) => return Listened::Error(Refusal::new(Code::Failed, format!("{place}: {error}"))),
+        let until = Instant::now() + RELEASE;
+        let listener = loop {
+            match TcpListener::bind(place).await {
+                Ok(listener) => break listener,
+                // The former run of this near end may have the port for a moment more.
+                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                    sleep(AGAIN).await;
+                }
+                Err(error) => {
+                    return Listened::Error(Refusal::new(Code::Failed, format!("{place}: {error}")));
+                }
+            }
         };
         let at = listener.local_addr().unwrap_or(place);
         self.desk.tell.say(Event::Listening {

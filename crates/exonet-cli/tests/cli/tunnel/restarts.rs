@@ -346,6 +346,29 @@ fn keepers(world: &World) -> Vec<rustix::process::Pid> {
 }
 
 #[test]
+fn a_near_end_gets_its_port_at_the_far_end_back() {
+    let world = World::new();
+    let target = Target::echo();
+    let mut ends = Ends::new(&world, "-L", target.at);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let asks = format!("-R{}:{}", free.port(), target.at);
+    let both = ["--as", "me", &ends.to, &asks, &ends.peer];
+    kill(&mut ends.near);
+    let mut near = forward(&world, &both);
+    let local = port(&mut near);
+    near.line_of("ready");
+    let transfers = [local, free].map(|at| Transfer::begin(client(at)));
+    for part in [10, 25, 40, 55] {
+        transfers.iter().for_each(|transfer| transfer.reaches(part));
+        kill(&mut near);
+        near = forward(&world, &both);
+        near.line_of("ready");
+    }
+    transfers.into_iter().for_each(Transfer::ends_whole);
+    assert_eq!([why(&mut near), why(&mut near)], ["ended", "ended"]);
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_keeper_holds_no_file_of_the_process_that_started_it() {
     let world = World::new();
