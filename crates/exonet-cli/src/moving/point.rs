@@ -24,6 +24,8 @@ pub(crate) fn point(name: &str) {
         };
         // A process may send itself any signal.
         let _ = kill_process(getpid(), signal);
+        // Another thread may be the one that takes the signal: until it has, this one must not go on.
+        std::thread::sleep(std::time::Duration::from_millis(200));
     }
     #[cfg(not(all(unix, debug_assertions)))]
     let _ = name;
