@@ -165,7 +165,10 @@ impl Keeper {
                 }
                 Err(error) => last = error,
             }
-            if matches!(last.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) {
+            // A keeper that does not answer may go on later: another one would take its socket away.
+            let stays =
+                [io::ErrorKind::PermissionDenied, io::ErrorKind::Unsupported, io::ErrorKind::TimedOut];
+            if stays.contains(&last.kind()) {
                 break;
             }
             spawn(&path).await.map_err(|e| failed(&e))?;
