@@ -64,10 +64,7 @@ impl Near {
     ) -> Result<(Self, Former), Failure> {
         let most = args.max_connections.into();
         let (end, life) = Life::new();
-        let (keeper, former) = match kept {
-            Some((keeper, abouts, tales)) => (Some(keeper), Some((abouts, tales))),
-            None => (None, None),
-        };
+        let (keeper, former) = kept.map(|(keeper, abouts, tales)| (keeper, (abouts, tales))).unzip();
         let near = Self {
             peer: node.peer(&args.peer),
             names: Names::new(Run::random()?),
@@ -155,11 +152,7 @@ impl Near {
     pub(super) async fn stop(&self, leaves: bool) {
         self.end.send_replace(Some(Over::Stopping));
         if let Some(keeper) = &self.keeper {
-            if leaves && keeper.outlives() {
-                keeper.leave();
-            } else {
-                keeper.stop().await;
-            }
+            keeper.stop(leaves).await;
         }
         self.registry.end_all();
         control::leave(self).await;

@@ -20,7 +20,7 @@ use crate::tunnel::{
     Open, Opened, Over, Refusal, Reverse, Run, Seat, Story, Way, Welcome, Why, carry_opened, finish, hold,
 };
 
-/// How long a port in use is tried again, and how often.
+/// How long ports in use are tried again after a run has begun, and how often.
 const RELEASE: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -33,6 +33,8 @@ struct Near {
     /// dropped.
     ports: BTreeMap<(usize, SocketAddr), Listened>,
     listening: JoinSet<()>,
+    /// Until then the former run of the near end may have a port.
+    release: Instant,
 }
 
 /// Reads the control stream of a near end until its run ends.
@@ -40,7 +42,8 @@ pub(super) async fn keep(desk: Arc<Desk>, stream: Stream, run: Run) {
     let peer = stream.peer().clone();
     let (_, mut receiver) = stream.split();
     let (ports, listening) = (BTreeMap::new(), JoinSet::new());
-    let mut near = Near { desk: Arc::clone(&desk), peer: peer.clone(), run, ports, listening };
+    let release = Instant::now() + RELEASE;
+    let mut near = Near { desk: Arc::clone(&desk), peer: peer.clone(), run, ports, listening, release };
     let Ok(voice) = peer.stream(Name::welcome(desk.names.run(), run)) else {
         return receiver.stop("this near end is already connected");
     };
@@ -99,12 +102,10 @@ impl Near {
             let refusal = Refusal::new(Code::Denied, format!("listening at {place} is not allowed"));
             return Listened::Error(refusal);
         }
-        let until = Instant::now() + RELEASE;
         let listener = loop {
             match TcpListener::bind(place).await {
                 Ok(listener) => break listener,
-                // The former run of this near end may have the port for a moment more.
-                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < self.release => {
                     sleep(AGAIN).await;
                 }
                 Err(error) => {

@@ -46,10 +46,7 @@ impl Desk {
         kept: Option<(Arc<Keeper>, Vec<About>, Tales)>,
     ) -> Result<Arc<Self>, Failure> {
         let (end, life) = Life::new();
-        let (keeper, former) = match kept {
-            Some((keeper, abouts, tales)) => (Some(keeper), Some((abouts, tales))),
-            None => (None, None),
-        };
+        let (keeper, former) = kept.map(|(keeper, abouts, tales)| (keeper, (abouts, tales))).unzip();
         let desk = Self {
             policy: Policy::new(args.allow_to.clone()),
             places: args.allow_listen.clone(),
@@ -162,11 +159,7 @@ impl Desk {
     pub(super) async fn stop(&self, leaves: bool) {
         self.end.send_replace(Some(Over::Stopping));
         if let Some(keeper) = &self.keeper {
-            if leaves && keeper.outlives() {
-                keeper.leave();
-            } else {
-                keeper.stop().await;
-            }
+            keeper.stop(leaves).await;
         }
         self.registry.end_all();
         self.registry.empty().await;

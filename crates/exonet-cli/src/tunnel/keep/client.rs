@@ -323,17 +323,17 @@ impl Keeper {
         let _ = self.orders.send(order);
     }
 
-    /// Ends all connections, and waits until the other ends know.
-    pub(crate) async fn stop(&self) {
+    /// Ends all connections, and waits until the other ends know. With `leaves`, the next run has those that outlive this
+    /// process.
+    pub(crate) async fn stop(&self, leaves: bool) {
+        if leaves && matches!(self.place, Place::There(_)) {
+            self.entries().clear();
+            self.left.send_replace(0);
+            return;
+        }
         self.order(Order::Stop);
         // The sender lives as long as this.
         let _ = self.left.subscribe().wait_for(|left| *left == 0).await;
-    }
-
-    /// Leaves the connections to the next run.
-    pub(crate) fn leave(&self) {
-        self.entries().clear();
-        self.left.send_replace(0);
     }
 
     pub(super) fn carrying(&self) -> Carrying<'_> {
@@ -351,11 +351,6 @@ impl Keeper {
     pub(crate) fn token(&self) -> Option<Token> {
         // Without randomness, nothing is kept.
         if self.ended.load(Ordering::Relaxed) { None } else { Token::random().ok() }
-    }
-
-    /// Whether connections outlive this process.
-    pub(crate) fn outlives(&self) -> bool {
-        matches!(self.place, Place::There(_))
     }
 }
 

@@ -73,11 +73,7 @@ impl Keeper {
         match self.0 {}
     }
 
-    pub(crate) async fn stop(&self) {
-        match self.0 {}
-    }
-
-    pub(crate) fn leave(&self) {
+    pub(crate) async fn stop(&self, _: bool) {
         match self.0 {}
     }
 
@@ -86,10 +82,6 @@ impl Keeper {
     }
 
     pub(crate) fn token(&self) -> Option<Token> {
-        match self.0 {}
-    }
-
-    pub(crate) fn outlives(&self) -> bool {
         match self.0 {}
     }
 }
