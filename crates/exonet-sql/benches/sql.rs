@@ -95,8 +95,6 @@ async fn main() {
         Node::builder(Allow::anyone()).state_dir(home.path().join(name)).bind("127.0.0.1:0").build()
     };
     let (shop, bank) = (node("shop").await.unwrap(), node("bank").await.unwrap());
-    let processed = Arc::new(AtomicU64::new(0));
-    let (told, mut hears) = mpsc::unbounded_channel::<()>();
     let inbox = Inbox::builder(&bank_db, &bank).concurrency(16).collect_every(Duration::from_secs(1));
     let handler = move |mut tx: InboxTx<Postgres>, message: InboxMessage| async move {
         let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap_or_default());
@@ -105,19 +103,6 @@ async fn main() {
     let inbox = inbox.start(handler).await.unwrap();
     let inbox = Arc::new(inbox);
     let relay = Relay::start(&shop_db, &shop).await.unwrap();
-    // Tells when something more is processed.
-    let watched = Arc::clone(&inbox);
-    let (count, teller) = (Arc::clone(&processed), told.clone());
-    tokio::spawn(async move {
-        loop {
-            let now = watched.stats().processed;
-            if count.swap(now, Ordering::SeqCst) != now {
-                let _ = teller.send(());
-            }
-            tokio::time::sleep(Duration::from_micros(100)).await;
-        }
-    });
-
     let (mut alone, mut sent, mut through) = (Vec::new(), [Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     for _ in 0..ROUNDS {
         let (a, b) = (Arc::default(), Arc::default());
@@ -152,6 +137,20 @@ async fn main() {
             100.0 * through / alone
         );
     }
+
+    // Tells when something more is processed.
+    let (teller, mut hears) = mpsc::unbounded_channel::<()>();
+    let watched = Arc::clone(&inbox);
+    tokio::spawn(async move {
+        let mut before = watched.stats().processed;
+        loop {
+            let now = watched.stats().processed;
+            if core::mem::replace(&mut before, now) != now && teller.send(()).is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+    });
 
     tokio::time::sleep(Duration::from_secs(2)).await;
     while hears.try_recv().is_ok() {}

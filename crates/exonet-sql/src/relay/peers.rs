@@ -12,9 +12,35 @@ const LONGEST_REST: Duration = Duration::from_secs(30);
 
 pub(crate) struct Receiver {
     pub(crate) peer: Peer,
-    /// How many rows to it are under way.
-    pub(crate) open: usize,
+    window: Window,
     pause: Pause,
+}
+
+/// How many rows to a receiver may be under way. A full window takes rows again once half of it is free: a read for
+/// each place that becomes free would find the same rows many times.
+struct Window {
+    most: usize,
+    open: usize,
+    full: bool,
+}
+
+impl Window {
+    fn room(&self) -> usize {
+        if self.full { 0 } else { self.most - self.open }
+    }
+
+    fn begin(&mut self) {
+        self.open += 1;
+        self.full |= self.open >= self.most;
+    }
+
+    /// Returns true if the window takes rows again from now on.
+    fn end(&mut self) -> bool {
+        self.open = self.open.saturating_sub(1);
+        let reopens = self.full && self.open <= self.most / 2;
+        self.full &= !reopens;
+        reopens
+    }
 }
 
 /// How long rows for a receiver wait after a failure.
@@ -45,37 +71,67 @@ impl Receiver {
     pub(crate) fn goes_well(&mut self) {
         self.pause = Pause::NONE;
     }
+
+    fn takes_none(&self, now: Instant) -> bool {
+        self.room() == 0 || self.pause.until.is_some_and(|until| until > now)
+    }
+
+    /// How many rows may be handed over to it now.
+    pub(crate) fn room(&self) -> usize {
+        self.window.room()
+    }
+
+    /// A row to it is under way.
+    pub(crate) fn begin(&mut self) {
+        self.window.begin();
+    }
+
+    /// A row to it is no longer under way. Returns true if it takes rows again from now on.
+    pub(crate) fn end(&mut self) -> bool {
+        self.window.end()
+    }
 }
 
-#[derive(Default)]
-pub(crate) struct Receivers(HashMap<NodeId, Receiver>);
+pub(crate) struct Receivers {
+    all: HashMap<NodeId, Receiver>,
+    /// How many rows to one receiver may be under way.
+    in_flight: usize,
+}
 
 impl Receivers {
+    pub(crate) fn new(in_flight: usize) -> Self {
+        Self { all: HashMap::new(), in_flight }
+    }
+
     pub(crate) fn get(&mut self, node: &Node, id: NodeId, addr: Option<&str>) -> &mut Receiver {
-        self.0.entry(id).or_insert_with(|| Receiver {
+        self.all.entry(id).or_insert_with(|| Receiver {
             peer: node.peer(address(id, addr)),
-            open: 0,
+            window: Window { most: self.in_flight, open: 0, full: false },
             pause: Pause::NONE,
         })
     }
 
     pub(crate) fn known(&mut self, id: &NodeId) -> Option<&mut Receiver> {
-        self.0.get_mut(id)
+        self.all.get_mut(id)
     }
 
-    /// The receivers that take no row now: they pause, or have reached their limit.
-    pub(crate) fn shut(&self, most: usize) -> impl Iterator<Item = NodeId> {
+    /// The receivers that take no row now: they pause, or their window is full.
+    pub(crate) fn shut(&self) -> impl Iterator<Item = NodeId> {
         let now = Instant::now();
-        let shut = move |receiver: &Receiver| {
-            receiver.open >= most || receiver.pause.until.is_some_and(|until| until > now)
-        };
-        self.0.iter().filter(move |(_, receiver)| shut(receiver)).map(|(id, _)| *id)
+        self.all.iter().filter(move |(_, receiver)| receiver.takes_none(now)).map(|(id, _)| *id)
+    }
+
+    /// How many rows the receivers take now that are known and take any. None: no known one takes any.
+    pub(crate) fn room(&self) -> Option<usize> {
+        let now = Instant::now();
+        let open = self.all.values().filter(|receiver| !receiver.takes_none(now));
+        open.map(Receiver::room).reduce(|sum, room| sum.saturating_add(room))
     }
 
     /// When the next pause ends.
     pub(crate) fn next(&self) -> Option<Instant> {
         let now = Instant::now();
-        self.0.values().filter_map(|receiver| receiver.pause.until).filter(|until| *until > now).min()
+        self.all.values().filter_map(|receiver| receiver.pause.until).filter(|until| *until > now).min()
     }
 }
 
@@ -87,6 +143,23 @@ pub(crate) fn address(id: NodeId, addr: Option<&str>) -> PeerAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_window_takes_rows_again_once_half_of_it_is_free() {
+        let mut window = Window { most: 8, open: 0, full: false };
+        (0..7).for_each(|_| window.begin());
+        assert_eq!(window.room(), 1);
+        window.begin();
+        assert!((0..3).all(|_| !window.end() && window.room() == 0));
+        assert!(window.end());
+        assert_eq!(window.room(), 4);
+        assert!(!window.end());
+        // The smallest window takes a row after each.
+        let mut window = Window { most: 1, open: 0, full: false };
+        window.begin();
+        assert_eq!(window.room(), 0);
+        assert!(window.end() && window.room() == 1);
+    }
 
     #[test]
     fn rows_that_fail_together_are_one_failure() {

@@ -26,8 +26,10 @@ use crate::{Error, Key};
 /// How often the relay notes that it is alive, reads the owners of lanes, and looks for rows of which it was not
 /// notified.
 const BEAT: Duration = Duration::from_secs(1);
-/// How often the relay looks for rows while many come, or while it waits for something that notifies no task.
-const LOOK: Duration = Duration::from_millis(2);
+/// How often the relay looks for rows while many come. It is about the time that a forced commit takes.
+const LOOK: Duration = Duration::from_millis(5);
+/// How often the relay looks for something that notifies no task.
+const POLL: Duration = Duration::from_millis(20);
 /// If this many rows come within `MANY_WITHIN`, `send` no longer needs to wake the relay.
 const MANY: usize = 8;
 const MANY_WITHIN: Duration = Duration::from_millis(50);
@@ -114,7 +116,7 @@ impl Runner {
         // The previous relay may not have noted that `send` must wake it.
         let (awake, falling_asleep) = (store.dialect().notifies(), false);
         let watch = Watch { awake, falling_asleep, recent: (now, 0), last_row: now, next_look: now };
-        let (receivers, open, told) = Default::default();
+        let (open, told) = Default::default();
         Self {
             store,
             node,
@@ -124,7 +126,7 @@ impl Runner {
             in_flight,
             lanes,
             former,
-            receivers,
+            receivers: Receivers::new(in_flight),
             open,
             told,
             watch,
@@ -204,7 +206,7 @@ impl Runner {
 
     async fn wait(&mut self, wake: &Notify) {
         let ending = *self.wished.borrow() != Wish::Run;
-        let soon = Instant::now() + if self.former.is_empty() && !ending { BEAT } else { 10 * LOOK };
+        let soon = Instant::now() + if self.former.is_empty() && !ending { BEAT } else { POLL };
         let due = [
             Some(soon),
             Some(self.next_beat),
@@ -261,7 +263,6 @@ impl Runner {
         let Some(row) = self.open.rows.get(&id) else { return };
         let (peer, ordered, key) = (row.peer, row.turn.is_some(), row.key);
         let receiver = self.receivers.known(&peer);
-        let full = receiver.as_ref().is_some_and(|receiver| receiver.open >= self.in_flight);
         match settled.outcome {
             Outcome::Delivered | Outcome::Processed { .. } => {
                 if let Some(receiver) = receiver {
@@ -289,14 +290,15 @@ impl Runner {
             }
         }
         self.told.since.get_or_insert_with(Instant::now);
-        self.told.hurry |= ordered || full;
+        self.told.hurry |= ordered || 2 * self.told.count() >= self.in_flight;
     }
 
     fn close(&mut self, id: i64) {
         if let Some(row) = self.open.rows.remove(&id)
             && let Some(receiver) = self.receivers.known(&row.peer)
+            && receiver.end()
         {
-            receiver.open = receiver.open.saturating_sub(1);
+            self.watch.next_look = Instant::now();
         }
     }
 
@@ -334,9 +336,10 @@ impl Runner {
     /// Reads rows, and hands them over. No row is deleted meanwhile: only this task deletes its rows, and a relay
     /// that took a lane over has recorded this one as a former owner.
     async fn look(&mut self) -> Result<(), Error> {
-        let found = self.read().await?;
+        let limit = self.batch.min(self.receivers.room().unwrap_or(READ));
+        let found = self.read(limit).await?;
         let (now, rows) = (Instant::now(), found.len());
-        let more = rows == self.batch.min(READ) && self.open.rows.len() < OPEN_ROWS;
+        let more = rows == limit && self.open.rows.len() < OPEN_ROWS;
         let bytes: usize = found.iter().map(|found| found.row.body.len()).sum();
         if let Some(size) = bytes.checked_div(rows) {
             self.batch = (READ_BYTES / size.max(1)).clamp(1, READ);
@@ -363,14 +366,14 @@ impl Runner {
         Ok(())
     }
 
-    async fn read(&mut self) -> Result<Vec<Found>, Error> {
-        let shut = self.receivers.shut(self.in_flight).chain(self.former.peers());
+    async fn read(&mut self, limit: usize) -> Result<Vec<Found>, Error> {
+        let shut = self.receivers.shut().chain(self.former.peers());
         let args = vec![
             Value::blob(self.node.id().0),
             Value::Ints(self.open.rows.keys().copied().collect()),
             Value::Blobs(shut.map(|peer| peer.0.to_vec()).collect()),
             Value::Blobs(self.open.turns()),
-            Value::Int(i64::try_from(self.batch.min(READ)).unwrap_or(1)),
+            Value::Int(i64::try_from(limit).unwrap_or(1)),
         ];
         let mut conn = self.store.acquire().await?;
         let rows = conn.fetch(self.statements().read, args).await?;
@@ -382,12 +385,12 @@ impl Runner {
         let receiver = self.receivers.get(&self.node, found.peer, found.addr.as_deref());
         let turn = found.turn();
         let waits = turn.is_some() && self.open.rows.values().any(|row| row.turn == turn);
-        if waits || receiver.open >= self.in_flight || self.open.rows.contains_key(&found.id) {
+        if waits || receiver.room() == 0 || self.open.rows.contains_key(&found.id) {
             return Ok(false);
         }
         match receiver.peer.try_send(found.message(owner)) {
             Ok(receipt) => {
-                receiver.open += 1;
+                receiver.begin();
                 self.open.begin(found, receipt);
                 self.note(|stats| stats.handed_over += 1);
                 return Ok(true);
