@@ -102,7 +102,7 @@ impl Near {
             numbered.resumed(about.address.clone());
             keeper.adopt(about, numbered.told(seat));
         }
-        tokio::spawn(Arc::clone(keeper).listen(tales));
+        tokio::spawn(Arc::clone(keeper).listen(tales, self.tell.clone()));
         for key in keeper.claim(&self.peer.id().to_string()) {
             if let Some(road) = self.road() {
                 tokio::spawn(keep::drive(road, key, None));

@@ -87,7 +87,7 @@ impl Desk {
                 }
             }
         }
-        tokio::spawn(Arc::clone(keeper).listen(tales));
+        tokio::spawn(Arc::clone(keeper).listen(tales, self.tell.clone()));
     }
 
     /// A place for a connection of a former run, if it is allowed.

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::office::Office;
 use super::pass;
@@ -29,17 +29,23 @@ use crate::tunnel::event::Tell;
 
 /// How often a keeper is sought or started: one may end just when it is found.
 const TRIES: usize = 5;
+/// The pause before a keeper is replaced that replaced another one.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// A keeper, as the run sees it.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     place: Place,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: Mutex<mpsc::UnboundedSender<Order>>,
     entries: Mutex<BTreeMap<Key, Entry>>,
+    /// The connections that have ended with a keeper, while their other ends do not know yet.
+    lost: Mutex<BTreeSet<Key>>,
     /// The connections of former runs whose ends were reported, while the other ends may not know yet.
     reported: BTreeSet<Key>,
-    /// The keeper has ended.
+    /// The keeper has ended, and there is no other.
     ended: AtomicBool,
+    /// This run is about to end.
+    stopping: AtomicBool,
     /// The number of entries.
     left: watch::Sender<usize>,
     /// The number of links that are carried.
@@ -59,8 +65,8 @@ impl Drop for Carrying<'_> {
 enum Place {
     /// This process keeps the connections itself, for as long as it lives.
     Here(Arc<Office>),
-    /// Another process does, behind this socket.
-    There(PathBuf),
+    /// Another process does, behind this socket, for this time without a run.
+    There(PathBuf, Duration),
 }
 
 /// A connection that is kept.
@@ -152,42 +158,50 @@ impl Keeper {
         path: PathBuf,
         keep: Duration,
     ) -> Result<(Arc<Self>, Vec<About>, Tales), Failure> {
-        let failed = |error: &dyn std::error::Error| {
-            Failure::new("no process keeps the connections when this one ends").because(error)
-        };
-        let mut last: io::Error = io::ErrorKind::NotFound.into();
-        for _ in 0..TRIES {
-            match attach(&path, keep).await {
-                Ok((tales, orders)) => {
-                    let mut tales = Tales(tales);
-                    let (kept, reported) = tales.former().await.map_err(|e| failed(&e))?;
-                    return Ok((Self::new(Place::There(path), orders, reported), kept, tales));
-                }
-                Err(error) => last = error,
-            }
-            // A keeper that does not answer may go on later: another one would take its socket away.
-            let stays =
-                [io::ErrorKind::PermissionDenied, io::ErrorKind::Unsupported, io::ErrorKind::TimedOut];
-            if stays.contains(&last.kind()) {
-                break;
-            }
-            spawn(&path).await.map_err(|e| failed(&e))?;
-        }
-        Err(failed(&last))
+        let Found { tales, orders, kept, reported } = find(&path, keep).await?;
+        Ok((Self::new(Place::There(path, keep), orders, reported), kept, tales))
     }
 
     fn new(place: Place, orders: mpsc::UnboundedSender<Order>, reported: BTreeSet<Key>) -> Arc<Self> {
-        let entries = Mutex::default();
         let [left, links] = [(); 2].map(|()| watch::Sender::default());
-        Arc::new(Self { place, orders, entries, reported, ended: AtomicBool::new(false), left, links })
+        let [ended, stopping] = [const { AtomicBool::new(false) }; 2];
+        let (orders, entries, lost) = (Mutex::new(orders), Mutex::default(), Mutex::default());
+        Arc::new(Self { place, orders, entries, lost, reported, ended, stopping, left, links })
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what follows from the tales of the keeper. Returns when the keeper has ended.
-    pub(crate) async fn listen(self: Arc<Self>, mut tales: Tales) {
+    /// Does what follows from the tales of the keeper. If the keeper ends before this run, starts another one for the
+    /// connections that come.
+    pub(crate) async fn listen(self: Arc<Self>, mut tales: Tales, tell: Tell) {
+        let mut pause = Duration::ZERO;
+        loop {
+            self.hear(&mut tales).await;
+            self.ended.store(true, Ordering::Relaxed);
+            // The sockets are gone with the process that held them.
+            self.lose_all();
+            let Place::There(path, keep) = &self.place else { return };
+            sleep(pause).await;
+            pause = AGAIN;
+            if self.stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            match find(path, *keep).await {
+                Ok(found) => {
+                    // What comes from now on is kept, as whoever reads the report may expect.
+                    tales = self.move_to(found);
+                    tell.trouble(
+                        "the process that kept the connections has ended, and they with it".to_owned(),
+                    );
+                }
+                Err(failure) => return tell.trouble(format!("connections end with this process: {failure}")),
+            }
+        }
+    }
+
+    async fn hear(&self, tales: &mut Tales) {
         while let Some(tale) = tales.0.recv().await {
             match tale {
                 Tale::Closed { key, ending } => {
@@ -201,15 +215,36 @@ impl Keeper {
                 Tale::Kept(_) | Tale::Reported(_) | Tale::All => {}
             }
         }
-        self.ended.store(true, Ordering::Relaxed);
-        // The sockets are gone with the process that held them.
+    }
+
+    /// Ends all connections with the keeper that held them.
+    fn lose_all(&self) {
         let entries = std::mem::take(&mut *self.entries());
+        let driven = entries.iter().filter(|(_, entry)| entry.driven).map(|(key, _)| key.clone());
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(driven);
         for entry in entries.into_values() {
             if let Some(told) = entry.told {
                 told(Ending::lost("reset_here", "the process that kept the connection has ended"));
             }
         }
         self.left.send_replace(0);
+    }
+
+    /// Goes on with another keeper.
+    fn move_to(&self, found: Found) -> Tales {
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = found.orders;
+        // It is the same keeper, if only the connection to it was lost.
+        for about in found.kept {
+            let (why, text) = ("reset_here".to_owned(), "the connection to its keeper was lost".to_owned());
+            self.order(Order::Drop { key: about.key(), why, text });
+        }
+        self.ended.store(false, Ordering::Relaxed);
+        found.tales
+    }
+
+    /// Whether this connection has ended with its keeper, so that the other end is to be told. True once.
+    pub(super) fn take_lost(&self, key: &Key) -> bool {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
     }
 
     fn forget(&self, key: &Key) {
@@ -270,7 +305,7 @@ impl Keeper {
                 }
                 Err(error) => Err(error),
             },
-            Place::There(path) => ask(path, Wish::New { about, window }, Some(&socket)).await,
+            Place::There(path, _) => ask(path, Wish::New { about, window }, Some(&socket)).await,
         };
         held.map_err(|error| {
             tracing::warn!("a connection is not kept: {error}");
@@ -309,7 +344,7 @@ impl Keeper {
                 let (link, far) = UnixStream::pair().ok()?;
                 office.link(key, far).then_some(link)
             }
-            Place::There(path) => ask(path, Wish::Link(key.clone()), None).await.ok(),
+            Place::There(path, _) => ask(path, Wish::Link(key.clone()), None).await.ok(),
         }
     }
 
@@ -320,13 +355,14 @@ impl Keeper {
 
     pub(crate) fn order(&self, order: Order) {
         // A keeper that has ended needs no order.
-        let _ = self.orders.send(order);
+        let _ = self.orders.lock().unwrap_or_else(PoisonError::into_inner).send(order);
     }
 
     /// Ends all connections, and waits until the other ends know. With `leaves`, the next run has those that outlive this
     /// process.
     pub(crate) async fn stop(&self, leaves: bool) {
-        if leaves && matches!(self.place, Place::There(_)) {
+        self.stopping.store(true, Ordering::Relaxed);
+        if leaves && matches!(self.place, Place::There(..)) {
             self.entries().clear();
             self.left.send_replace(0);
             return;
@@ -371,6 +407,40 @@ impl Tales {
         timeout(HANDSHAKE, all).await.map_err(io::Error::from)??;
         Ok((kept, reported))
     }
+}
+
+/// A keeper that was found or started.
+struct Found {
+    tales: Tales,
+    orders: mpsc::UnboundedSender<Order>,
+    /// The connections of former runs.
+    kept: Vec<About>,
+    reported: BTreeSet<Key>,
+}
+
+/// Finds the keeper at `path`, or starts one.
+async fn find(path: &Path, keep: Duration) -> Result<Found, Failure> {
+    let failed = |error: &dyn std::error::Error| {
+        Failure::new("no process keeps the connections when this one ends").because(error)
+    };
+    let mut last: io::Error = io::ErrorKind::NotFound.into();
+    for _ in 0..TRIES {
+        match attach(path, keep).await {
+            Ok((tales, orders)) => {
+                let mut tales = Tales(tales);
+                let (kept, reported) = tales.former().await.map_err(|e| failed(&e))?;
+                return Ok(Found { tales, orders, kept, reported });
+            }
+            Err(error) => last = error,
+        }
+        // A keeper that does not answer may go on later: another one would take its socket away.
+        let stays = [io::ErrorKind::PermissionDenied, io::ErrorKind::Unsupported, io::ErrorKind::TimedOut];
+        if stays.contains(&last.kind()) {
+            break;
+        }
+        spawn(path).await.map_err(|e| failed(&e))?;
+    }
+    Err(failed(&last))
 }
 
 /// Asks the keeper at `path`. Returns what the connection to it becomes.

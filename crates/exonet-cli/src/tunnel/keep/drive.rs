@@ -94,19 +94,20 @@ pub(crate) async fn drive(road: Road, key: Key, first: Option<Standing>) {
         if let Some(standing) = next.take() {
             let began = Instant::now();
             if along(&road.keeper, &key, standing, road.course).await == Carried::Over {
+                let _ = road.keeper.take_lost(&key);
                 return;
             }
             if began.elapsed() >= LASTED {
                 (pause, patience) = (FIRST, ANSWER);
             }
         }
-        let Some((_, mut live)) = road.keeper.look(&key) else { return };
+        let Some((_, mut live)) = road.keeper.look(&key) else { return lose(&road, &key).await };
         let again = async {
             sleep(pause).await;
             again(&road, &key, patience).await
         };
         tokio::select! {
-            _ = live.changed() => return,
+            _ = live.changed() => return lose(&road, &key).await,
             opened = again => match opened {
                 Again::Up(standing) => next = Some(*standing),
                 Again::Later => {}
@@ -140,10 +141,8 @@ async fn again(road: &Road, key: &Key, patience: Duration) -> Again {
                 Again::Up(Box::new(Standing { stream, link, life }))
             }
             None => {
-                let (mut sender, receiver) = stream.split();
-                // If the node is closed, nothing can be sent.
-                let _ = sender.reset().await;
-                receiver.stop("the connection has ended");
+                let _ = road.keeper.take_lost(key);
+                end(stream).await;
                 Again::Never
             }
         },
@@ -151,6 +150,25 @@ async fn again(road: &Road, key: &Key, patience: Duration) -> Again {
         Err(Why::Over(Over::Stopping)) => Again::Never,
         Err(_) => Again::Later,
     }
+}
+
+/// If the connection has ended with its keeper, tells the other end.
+async fn lose(road: &Road, key: &Key) {
+    if road.keeper.take_lost(key) {
+        let (open, mut life) = (resume(road.names.run(), key.token), road.life.clone());
+        let opened = carry::open(&road.peer, &road.names, &open, &mut life, road.course.answer).await;
+        if let Ok((stream, _)) = opened {
+            end(stream).await;
+        }
+    }
+}
+
+/// Ends a link in order, which says that this end keeps nothing: see [`along`].
+async fn end(stream: Stream) {
+    let (mut sender, receiver) = stream.split();
+    // If the node is closed, nothing can be sent.
+    let _ = sender.close().await;
+    receiver.stop("the connection has ended");
 }
 
 fn resume(run: Run, token: Token) -> bytes::Bytes {

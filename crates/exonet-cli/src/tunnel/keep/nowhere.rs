@@ -35,7 +35,7 @@ pub(crate) async fn start(
 }
 
 impl Keeper {
-    pub(crate) async fn listen(self: Arc<Self>, _: Tales) {
+    pub(crate) async fn listen(self: Arc<Self>, _: Tales, _: Tell) {
         match self.0 {}
     }
 

@@ -2,8 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use rustix::process::Signal;
@@ -18,13 +18,30 @@ const ALL: usize = 20 << 20;
 /// A client that says much to an echo and hears it back.
 struct Transfer {
     heard: Arc<AtomicU64>,
+    may: Arc<May>,
     done: JoinHandle<()>,
+}
+
+/// How many bytes a client reads: so many more than buffers hold stay, that the transfer does not end before its test wants.
+#[derive(Default)]
+struct May(Mutex<u64>, Condvar);
+
+impl May {
+    fn read_to(&self, bytes: u64) {
+        *self.0.lock().unwrap() = bytes;
+        self.1.notify_all();
+    }
+
+    fn wait(&self, heard: u64) {
+        drop(self.1.wait_while(self.0.lock().unwrap(), |may| *may <= heard).unwrap());
+    }
 }
 
 impl Transfer {
     fn begin(mut socket: TcpStream) -> Self {
         let heard = Arc::new(AtomicU64::new(0));
-        let counts = Arc::clone(&heard);
+        let may = Arc::new(May::default());
+        let (counts, limits) = (Arc::clone(&heard), Arc::clone(&may));
         let done = std::thread::spawn(move || {
             let bytes = Arc::new(noise(ALL, 7));
             let (mut writer, said) = (socket.try_clone().unwrap(), Arc::clone(&bytes));
@@ -36,6 +53,7 @@ impl Transfer {
             });
             let (mut all, mut part) = (Vec::with_capacity(ALL), vec![0; 1 << 16]);
             loop {
+                limits.wait(all.len() as u64);
                 match socket.read(&mut part).unwrap() {
                     0 => break,
                     read => all.extend_from_slice(&part[..read]),
@@ -46,12 +64,13 @@ impl Transfer {
             assert_eq!(all.len(), ALL + BYE.len());
             assert!(all.starts_with(&bytes) && all.ends_with(BYE));
         });
-        Self { heard, done }
+        Self { heard, may, done }
     }
 
-    /// Waits until so many hundredths of all have come back.
+    /// Waits until so many hundredths of all have come back. A few more will.
     fn reaches(&self, hundredths: u64) {
         let bytes = ALL as u64 / 100 * hundredths;
+        self.may.read_to(bytes + ALL as u64 / 20);
         until("the transfer goes on", || {
             self.done.is_finished() || self.heard.load(Ordering::Relaxed) >= bytes
         });
@@ -59,6 +78,7 @@ impl Transfer {
     }
 
     fn ends_whole(self) {
+        self.may.read_to(u64::MAX);
         self.done.join().unwrap();
     }
 }
@@ -331,7 +351,13 @@ fn a_run_that_keeps_nothing_ends_what_the_one_before_has_left() {
 /// The keepers of a world.
 #[cfg(target_os = "linux")]
 fn keepers(world: &World) -> Vec<rustix::process::Pid> {
-    let place = world.path("state").canonicalize().unwrap();
+    keepers_in(&world.path("state"))
+}
+
+/// The keepers of the identities in a directory.
+#[cfg(target_os = "linux")]
+fn keepers_in(place: &std::path::Path) -> Vec<rustix::process::Pid> {
+    let place = place.canonicalize().unwrap();
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -358,7 +384,7 @@ fn a_near_end_gets_its_port_at_the_far_end_back() {
     let local = port(&mut near);
     near.line_of("ready");
     let transfers = [local, free].map(|at| Transfer::begin(client(at)));
-    for part in [10, 25, 40, 55] {
+    for part in [10, 20, 30, 40] {
         transfers.iter().for_each(|transfer| transfer.reaches(part));
         kill(&mut near);
         near = forward(&world, &both);
@@ -391,6 +417,41 @@ fn a_keeper_holds_no_file_of_the_process_that_started_it() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn an_end_whose_keeper_is_killed_tells_the_other_at_once() {
+    let world = World::new();
+    let target = Target::echo();
+    world.run(&["id", "me", "--new"]).expect(0);
+    // Longer than this test may take.
+    let mut far = proxy(&world, &["--allow-to", "127.0.0.1:*", "--keep", "1h"]);
+    let mut near = forward(&world, &["--as", "me", &format!("-L0:{}", target.at), &far.peer]);
+    let at = port(&mut near);
+    let of_near = |world: &World| keepers_in(&world.path("state/me"));
+    for idle in [true, false] {
+        let mut sockets = [client(at), client(at)];
+        sockets.iter_mut().for_each(|socket| say(socket, b"before"));
+        let noise = std::thread::spawn({
+            let mut writer = sockets[0].try_clone().unwrap();
+            // More than the buffers in between have room for.
+            let parts = if idle { 0 } else { 2_048 };
+            move || (0..parts).all(|_| writer.write_all(&[7; 1 << 14]).is_ok())
+        });
+        for keeper in of_near(&world) {
+            rustix::process::kill_process(keeper, Signal::KILL).unwrap();
+        }
+        let [mut noisy, quiet] = sockets;
+        is_reset(quiet);
+        // The reset is told once: to the writer or to the reader.
+        let heard_all = noisy.read_to_end(&mut Vec::new()).is_ok();
+        let said_all = noise.join().unwrap();
+        assert!(!(heard_all && said_all));
+        assert_eq!([why(&mut near), why(&mut near)], ["reset_here", "reset_here"]);
+        assert_eq!([why(&mut far.running), why(&mut far.running)], ["reset_there", "reset_there"]);
+        near.line_of("trouble");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn a_keeper_that_is_killed_takes_its_connections_with_it_and_one_that_is_done_ends() {
     let world = World::new();
     let (target, ended) = witness();
@@ -410,8 +471,15 @@ fn a_keeper_that_is_killed_takes_its_connections_with_it_and_one_that_is_done_en
         whys.iter().all(|why| ["reset_here", "reset_there", "gone"].iter().any(|w| why == w)),
         "{whys:?}"
     );
-    // What comes now is carried as if nothing were kept, until the next run.
-    say(&mut client(ends.at), b"meanwhile");
+    // Others keep what comes now.
+    for running in [&mut ends.near, &mut ends.far.running] {
+        running.line_of("trouble");
+    }
+    let mut socket = client(ends.at);
+    say(&mut socket, b"meanwhile");
+    kill(&mut ends.near);
+    ends.start_near();
+    drop(socket);
     assert!(ended.recv().unwrap());
     assert_eq!((why(&mut ends.near), why(&mut ends.far.running)), ("ended".into(), "ended".into()));
     kill(&mut ends.near);
