@@ -91,8 +91,14 @@ const LEVEL: u32 = 4;
 impl<'a> How<'a> {
     pub(super) fn encode(&self, to: &mut Vec<u8>) {
         let Self { outcome, late, receiver_durability, reason } = *self;
-        let level = receiver_durability.map_or(0, |level| level.number() as u8 + 1) << LEVEL;
-        let lead = level | if late { LATE } else { 0 };
+        let level: u8 = match receiver_durability {
+            None => 0,
+            Some(DurabilityLevel::Memory) => 1,
+            Some(DurabilityLevel::Process) => 2,
+            Some(DurabilityLevel::Batched) => 3,
+            Some(DurabilityLevel::Sync) => 4,
+        };
+        let lead = level << LEVEL | if late { LATE } else { 0 };
         match outcome {
             Outcome::Delivered => to.push(lead | DELIVERED),
             Outcome::Processed { status } => {

@@ -171,11 +171,7 @@ impl<'a> Record<'a> {
             Self::Place { letter, count, age, n, link } => {
                 head(to, PLACE, [letter.get(), u64::from(*count), *age, *n, *link]);
             }
-            Self::Writer { peer, name, begun } => {
-                let (has, (o, n)) = (u64::from(begun.is_some()), begun.map_or((0, 0), |(o, n)| (o.0, n)));
-                head(to, WRITER, [u64::from(*peer), has, o, n]);
-                prefixed(to, name);
-            }
+            Self::Writer { peer, name, begun } => put_writer(to, *peer, name, *begun),
             Self::Reader { peer, name, o, next, ended } => {
                 let (over, at) = (u64::from(ended.is_some()), ended.map_or(0, |s| s.0));
                 head(to, READER, [u64::from(*peer), o.0, *next, over, at]);
@@ -186,16 +182,8 @@ impl<'a> Record<'a> {
             Self::Back { letter, kept: None } => head(to, BACK, [letter.get()]),
             Self::Back { letter, kept: Some(kept) } => head(to, RETURNED, [letter.get(), kept.o.0, kept.n]),
             Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
-            Self::Outcome { letter, n, peer, how } => {
-                head(to, OUTCOME, [letter.get(), u64::from(*n), u64::from(*peer)]);
-                how.encode(to);
-            }
-            Self::Past { id, n, s, r, how } => {
-                let (named, r) = if *r == Incarnation::UNNAMED { (0, 0) } else { (1, r.0) };
-                head(to, PAST, [u64::from(*n), s.0, named, r]);
-                to.extend_from_slice(&id.0);
-                how.encode(to);
-            }
+            Self::Outcome { letter, n, peer, how } => put_outcome(to, (*letter, *n, *peer), how),
+            Self::Past { id, n, s, r, how } => put_past(to, *id, (*n, *s, *r), how),
             Self::Live { peer, r, hi, l, ets, taken, closed, free } => {
                 let (kts, keep) = taken.map_or((0, 0), |of| (of.ts.0, of.end.0));
                 let (peer, closed) = (u64::from(*peer), u64::from(*closed));
@@ -378,6 +366,24 @@ fn head<const N: usize>(to: &mut Vec<u8>, kind: u8, numbers: [u64; N]) {
     numbers.into_iter().for_each(|number| put_varint(to, number));
 }
 
+fn put_outcome(to: &mut Vec<u8>, (letter, n, peer): (LetterId, u32, u32), how: &How<'_>) {
+    head(to, OUTCOME, [letter.get(), u64::from(n), u64::from(peer)]);
+    how.encode(to);
+}
+
+fn put_past(to: &mut Vec<u8>, id: NodeId, (n, s, r): (u32, Slot, Incarnation), how: &How<'_>) {
+    let (named, r) = if r == Incarnation::UNNAMED { (0, 0) } else { (1, r.0) };
+    head(to, PAST, [u64::from(n), s.0, named, r]);
+    to.extend_from_slice(&id.0);
+    how.encode(to);
+}
+
+fn put_writer(to: &mut Vec<u8>, peer: u32, name: &[u8], begun: Option<(Slot, u64)>) {
+    let (has, (o, n)) = (u64::from(begun.is_some()), begun.map_or((0, 0), |(o, n)| (o.0, n)));
+    head(to, WRITER, [u64::from(peer), has, o, n]);
+    prefixed(to, name);
+}
+
 fn prefixed_ip(to: &mut Vec<u8>, ip: IpAddr) {
     match ip {
         IpAddr::V4(ip) => prefixed(to, &ip.octets()),
@@ -499,6 +505,34 @@ mod tests {
     }
 
     fn all() -> Vec<Record<'static>> {
+        [steps(), outcomes()].concat()
+    }
+
+    fn outcomes() -> Vec<Record<'static>> {
+        let (s, r) = (Slot(1 << 40), Incarnation(9));
+        vec![
+            outcome(Outcome::Delivered, ""),
+            outcome(Outcome::Processed { status: 1 << 31 }, "done"),
+            outcome(Outcome::Processed { status: 0 }, ""),
+            outcome(Outcome::Rejected { status: 7, attempts: 300 }, "no such account"),
+            outcome(Outcome::Expired, ""),
+            outcome(Outcome::Cancelled, ""),
+            outcome(Outcome::Refused(Refusal::Policy), ""),
+            outcome(Outcome::Refused(Refusal::Kind), ""),
+            outcome(Outcome::Refused(Refusal::Ended), ""),
+            outcome(Outcome::Unknown, ""),
+            Record::Past { id: NodeId([7; 32]), n: 3, s, r, how: how(Outcome::Cancelled, "") },
+            Record::Past {
+                id: NodeId([7; 32]),
+                n: 1,
+                s,
+                r: Incarnation::UNNAMED,
+                how: how(Outcome::Rejected { status: 1, attempts: 2 }, "no"),
+            },
+        ]
+    }
+
+    fn steps() -> Vec<Record<'static>> {
         let letter = LetterId::new(70_000).unwrap();
         let (s, r) = (Slot(1 << 40), Incarnation(9));
         let heading = |early, expires: Option<Wall>| Heading {
@@ -546,24 +580,6 @@ mod tests {
             Record::Back { letter, kept: None },
             Record::Back { letter, kept: Some(KeptPlace { o: s, n: 7 }) },
             Record::End { letter, n: 1 },
-            outcome(Outcome::Delivered, ""),
-            outcome(Outcome::Processed { status: 1 << 31 }, "done"),
-            outcome(Outcome::Processed { status: 0 }, ""),
-            outcome(Outcome::Rejected { status: 7, attempts: 300 }, "no such account"),
-            outcome(Outcome::Expired, ""),
-            outcome(Outcome::Cancelled, ""),
-            outcome(Outcome::Refused(Refusal::Policy), ""),
-            outcome(Outcome::Refused(Refusal::Kind), ""),
-            outcome(Outcome::Refused(Refusal::Ended), ""),
-            outcome(Outcome::Unknown, ""),
-            Record::Past { id: NodeId([7; 32]), n: 3, s, r, how: how(Outcome::Cancelled, "") },
-            Record::Past {
-                id: NodeId([7; 32]),
-                n: 1,
-                s,
-                r: Incarnation::UNNAMED,
-                how: how(Outcome::Rejected { status: 1, attempts: 2 }, "no"),
-            },
             live(true, &[]),
             live(false, &[1..2, 5..1 << 40]),
             Record::Drop { peer: 3 },
