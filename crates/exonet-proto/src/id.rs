@@ -220,6 +220,36 @@ impl fmt::Display for MessageId {
     }
 }
 
+/// A text is not the id of a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseMessageIdError {
+    /// It does not have the form `SENDER/NUMBER/NUMBER`.
+    #[error("the id of a message has the form SENDER/NUMBER/NUMBER")]
+    Form,
+    /// The sender is not a node id.
+    #[error(transparent)]
+    Sender(#[from] ParseNodeIdError),
+}
+
+/// Reads what [`Display`](fmt::Display) writes.
+impl FromStr for MessageId {
+    type Err = ParseMessageIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.split('/');
+        let (Some(sender), Some(r), Some(s), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(ParseMessageIdError::Form);
+        };
+        let number = |text: &str| {
+            let number = text.parse().ok().filter(|n: &u64| *n <= MAX_NUMBER && n.to_string() == text);
+            number.ok_or(ParseMessageIdError::Form)
+        };
+        let r = if r == "-" { Incarnation::UNNAMED } else { Incarnation(number(r)?) };
+        Ok(Self { sender: sender.parse()?, r, s: Slot(number(s)?) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +263,23 @@ mod tests {
             let changed: String = changed.into_iter().collect();
             assert!(changed.parse::<NodeId>().is_err(), "{changed}");
         }
+    }
+
+    #[test]
+    fn the_text_of_a_message_id_is_read_again_and_no_other() {
+        let sender = NodeId([42; 32]);
+        for r in [Incarnation(0), Incarnation(MAX_NUMBER), Incarnation::UNNAMED] {
+            let id = MessageId { sender, r, s: Slot(1 << 40) };
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        let above = MAX_NUMBER + 1;
+        let no_numbers =
+            ["", "/1", "/1/", "/1/x", "/1/2/3", "/+1/2", "/01/2", "/1/-", "/ 1/2", &format!("/{above}/1")];
+        for rest in no_numbers {
+            let text = format!("{sender}{rest}");
+            assert_eq!(text.parse::<MessageId>(), Err(ParseMessageIdError::Form), "{text}");
+        }
+        assert_eq!("a/1/2".parse::<MessageId>(), Err(ParseNodeIdError::Length(1).into()));
     }
 
     #[test]

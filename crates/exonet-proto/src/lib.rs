@@ -27,7 +27,8 @@ pub mod time;
 pub mod wire;
 
 pub use id::{
-    Generation, Incarnation, Lineage, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot, Stamp, Stay,
+    Generation, Incarnation, Lineage, MAX_NUMBER, MessageId, NodeId, ParseMessageIdError, ParseNodeIdError,
+    Slot, Stamp, Stay,
 };
 pub use level::DurabilityLevel;
 pub use time::{Mono, Now, Wall};

@@ -4,7 +4,7 @@
 
 use std::io;
 
-pub use exonet_proto::ParseNodeIdError;
+pub use exonet_proto::{ParseMessageIdError, ParseNodeIdError};
 
 use exonet_proto::NodeId;
 use exonet_proto::node::{CallId, Refusal, SendError as CoreError};

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `Put` | the application's message counts as accepted |
 //! | `Bind`, `Place`, `Writer`, `Early`, `Convert` | every frame that bears the message under that name |
-//! | `Back`, `End` | an ASK whose `l` passes the slot, the farewell; of `End` the outcome too |
+//! | `Back`, `End`, `Outcome` | an ASK whose `l` passes the slot, the farewell; of `End` and `Outcome` the outcome too |
 //! | `Live` | a STATE that claims the record, or slots that it grants |
 //! | `Drop`, `Front` | a STATE that claims no record |
 //! | `Take` | a STATE that claims the slot to be used, and the application's message or acknowledgement |
@@ -20,10 +20,13 @@
 //! for them.
 //! Without a journal every position is safe, and nothing is written.
 
+mod past;
 mod record;
 mod recovered;
 mod spans;
 
+pub use past::PastOutcome;
+pub(crate) use past::{How, Past};
 pub(crate) use record::{Heading, Record};
 pub use recovered::{BadJournal, OpenLetter, Recovered};
 pub(crate) use recovered::{Known, Placed, Posted};
@@ -129,6 +132,8 @@ pub(crate) struct Journal {
     life: u64,
     /// `b` and the hull as they were last written.
     front: Option<(Incarnation, Hull)>,
+    /// The newest outcomes of messages that had slots.
+    pub(crate) past: Past,
     /// The places of peers that wait for a position.
     pub(crate) waiting: BTreeSet<u32>,
 }
@@ -142,6 +147,7 @@ impl Journal {
             letters: found.letters,
             peers: found.peers,
             front: found.front,
+            past: found.past.clone(),
             groups: found.end,
             ..Self::default()
         };
@@ -200,6 +206,10 @@ impl Journal {
         Record::Front { b: clock.b(), hull: clock.stamps().hull() }.encode(to);
         Record::Named { letters: self.letters, peers: self.peers }.encode(to);
         Record::Life { life: self.life }.encode(to);
+        for past in self.past.iter() {
+            let PastOutcome { peer: id, s, r, count: n, .. } = *past;
+            Record::Past { id, n, s, r, how: past.how() }.encode(to);
+        }
     }
 
     /// The number of the group that the next record will be in, counted from 1 over all lives.

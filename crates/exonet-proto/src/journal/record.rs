@@ -3,6 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
+use super::past::How;
 use crate::half::{Hull, KeptPlace, Taken};
 use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
 use crate::message::{Early, Priority, Verdict, Word};
@@ -61,8 +62,13 @@ pub(crate) enum Record<'a> {
     Convert { letter: LetterId, r: Incarnation },
     /// The message was not taken, and is not bound any more. It may keep its place in its stream.
     Back { letter: LetterId, kept: Option<KeptPlace> },
-    /// `n` messages from `letter` on have their outcome.
+    /// `n` messages from `letter` on have their outcome. They have no slots; or this is of an earlier version, which did not say
+    /// which outcome.
     End { letter: LetterId, n: u32 },
+    /// `n` messages to a peer, from `letter` on, have this outcome. They were bound to consecutive slots.
+    Outcome { letter: LetterId, n: u32, peer: u32, how: How<'a> },
+    /// In a snapshot: an `Outcome` from before it, of messages to the peer `id` in `n` slots from `s` on.
+    Past { id: NodeId, n: u32, s: Slot, r: Incarnation, how: How<'a> },
     /// The receiver record of a peer, and slots that are free in it besides those written before. Another incarnation replaces
     /// what was written.
     Live {
@@ -127,6 +133,8 @@ const PUT_SPAN: u8 = 24;
 const PLACE: u8 = 25;
 const VOID: u8 = 26;
 const RETURNED: u8 = 27;
+const OUTCOME: u8 = 28;
+const PAST: u8 = 29;
 
 impl<'a> Record<'a> {
     /// Appends the record to `to`.
@@ -163,11 +171,7 @@ impl<'a> Record<'a> {
             Self::Place { letter, count, age, n, link } => {
                 head(to, PLACE, [letter.get(), u64::from(*count), *age, *n, *link]);
             }
-            Self::Writer { peer, name, begun } => {
-                let (has, (o, n)) = (u64::from(begun.is_some()), begun.map_or((0, 0), |(o, n)| (o.0, n)));
-                head(to, WRITER, [u64::from(*peer), has, o, n]);
-                prefixed(to, name);
-            }
+            Self::Writer { peer, name, begun } => put_writer(to, *peer, name, *begun),
             Self::Reader { peer, name, o, next, ended } => {
                 let (over, at) = (u64::from(ended.is_some()), ended.map_or(0, |s| s.0));
                 head(to, READER, [u64::from(*peer), o.0, *next, over, at]);
@@ -178,6 +182,8 @@ impl<'a> Record<'a> {
             Self::Back { letter, kept: None } => head(to, BACK, [letter.get()]),
             Self::Back { letter, kept: Some(kept) } => head(to, RETURNED, [letter.get(), kept.o.0, kept.n]),
             Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
+            Self::Outcome { letter, n, peer, how } => put_outcome(to, (*letter, *n, *peer), how),
+            Self::Past { id, n, s, r, how } => put_past(to, *id, (*n, *s, *r), how),
             Self::Live { peer, r, hi, l, ets, taken, closed, free } => {
                 let (kts, keep) = taken.map_or((0, 0), |of| (of.ts.0, of.end.0));
                 let (peer, closed) = (u64::from(*peer), u64::from(*closed));
@@ -239,6 +245,15 @@ impl<'a> Record<'a> {
                 Self::Back { letter, kept: Some(KeptPlace { o, n }) }
             }
             END => Self::End { letter: letter(from)?, n: count(from)? },
+            OUTCOME => {
+                let (letter, n, peer) = (letter(from)?, count(from)?, small(from)?);
+                Self::Outcome { letter, n, peer, how: How::decode(from)? }
+            }
+            PAST => {
+                let (n, s, named, r) = (count(from)?, slot(from)?, flag(from)?, incarnation(from)?);
+                let (r, id) = (if named { r } else { Incarnation::UNNAMED }, NodeId(*from.array()?));
+                Self::Past { id, n, s, r, how: How::decode(from)? }
+            }
             LIVE => Self::live(from)?,
             DROP => Self::Drop { peer: small(from)? },
             TAKE => Self::Take { peer: small(from)?, run: run(from)?, call: flag(from)? },
@@ -351,6 +366,24 @@ fn head<const N: usize>(to: &mut Vec<u8>, kind: u8, numbers: [u64; N]) {
     numbers.into_iter().for_each(|number| put_varint(to, number));
 }
 
+fn put_outcome(to: &mut Vec<u8>, (letter, n, peer): (LetterId, u32, u32), how: &How<'_>) {
+    head(to, OUTCOME, [letter.get(), u64::from(n), u64::from(peer)]);
+    how.encode(to);
+}
+
+fn put_past(to: &mut Vec<u8>, id: NodeId, (n, s, r): (u32, Slot, Incarnation), how: &How<'_>) {
+    let (named, r) = if r == Incarnation::UNNAMED { (0, 0) } else { (1, r.0) };
+    head(to, PAST, [u64::from(n), s.0, named, r]);
+    to.extend_from_slice(&id.0);
+    how.encode(to);
+}
+
+fn put_writer(to: &mut Vec<u8>, peer: u32, name: &[u8], begun: Option<(Slot, u64)>) {
+    let (has, (o, n)) = (u64::from(begun.is_some()), begun.map_or((0, 0), |(o, n)| (o.0, n)));
+    head(to, WRITER, [u64::from(peer), has, o, n]);
+    prefixed(to, name);
+}
+
 fn prefixed_ip(to: &mut Vec<u8>, ip: IpAddr) {
     match ip {
         IpAddr::V4(ip) => prefixed(to, &ip.octets()),
@@ -452,8 +485,54 @@ fn run(from: &mut Take<'_>) -> Result<Range<u64>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::level::DurabilityLevel;
+    use crate::message::{MAX_REASON, Outcome, Refusal};
+
+    /// Messages that were judged have a level here, and those without one were late.
+    fn how(outcome: Outcome, reason: &str) -> How<'_> {
+        let level = match outcome {
+            Outcome::Delivered => Some(DurabilityLevel::Memory),
+            Outcome::Processed { .. } => Some(DurabilityLevel::Process),
+            Outcome::Rejected { .. } => Some(DurabilityLevel::Sync),
+            _ => None,
+        };
+        How { outcome, late: level.is_none(), receiver_durability: level, reason }
+    }
+
+    fn outcome(outcome: Outcome, reason: &str) -> Record<'_> {
+        let letter = LetterId::new(9).unwrap();
+        Record::Outcome { letter, n: 300, peer: 3, how: how(outcome, reason) }
+    }
 
     fn all() -> Vec<Record<'static>> {
+        [steps(), outcomes()].concat()
+    }
+
+    fn outcomes() -> Vec<Record<'static>> {
+        let (s, r) = (Slot(1 << 40), Incarnation(9));
+        vec![
+            outcome(Outcome::Delivered, ""),
+            outcome(Outcome::Processed { status: 1 << 31 }, "done"),
+            outcome(Outcome::Processed { status: 0 }, ""),
+            outcome(Outcome::Rejected { status: 7, attempts: 300 }, "no such account"),
+            outcome(Outcome::Expired, ""),
+            outcome(Outcome::Cancelled, ""),
+            outcome(Outcome::Refused(Refusal::Policy), ""),
+            outcome(Outcome::Refused(Refusal::Kind), ""),
+            outcome(Outcome::Refused(Refusal::Ended), ""),
+            outcome(Outcome::Unknown, ""),
+            Record::Past { id: NodeId([7; 32]), n: 3, s, r, how: how(Outcome::Cancelled, "") },
+            Record::Past {
+                id: NodeId([7; 32]),
+                n: 1,
+                s,
+                r: Incarnation::UNNAMED,
+                how: how(Outcome::Rejected { status: 1, attempts: 2 }, "no"),
+            },
+        ]
+    }
+
+    fn steps() -> Vec<Record<'static>> {
         let letter = LetterId::new(70_000).unwrap();
         let (s, r) = (Slot(1 << 40), Incarnation(9));
         let heading = |early, expires: Option<Wall>| Heading {
@@ -542,5 +621,14 @@ mod tests {
             }
         }
         assert!(Record::decode(&mut Take(&[99])).is_err());
+    }
+
+    #[test]
+    fn a_reason_is_no_longer_than_on_the_wire() {
+        for (len, is_read) in [(MAX_REASON, true), (MAX_REASON + 1, false)] {
+            let (reason, mut bytes) = ("x".repeat(len), Vec::new());
+            outcome(Outcome::Processed { status: 0 }, &reason).encode(&mut bytes);
+            assert_eq!(Record::decode(&mut Take(&bytes)).is_ok(), is_read, "{len}");
+        }
     }
 }

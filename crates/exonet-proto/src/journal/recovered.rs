@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::spans::Spans;
-use super::{Heading, Record};
+use super::{Heading, Past, PastOutcome, Record};
 use crate::half::{Hull, IntervalSet, KeptPlace, Reader, Readers, Receiver, Taken};
 use crate::id::{Incarnation, LetterId, MessageId, NodeId, Slot, Stamp};
 use crate::message::{Confirm, Early, Priority, SMALL, Shelf, Verdict};
@@ -38,6 +38,8 @@ pub struct Recovered {
     pub(crate) known: BTreeMap<u32, Known>,
     /// Open messages, in the order of sending.
     pub(crate) open: Spans,
+    /// The newest outcomes of messages that had slots.
+    pub(super) past: Past,
     /// How many open messages have records before the snapshot that were not read yet.
     missing: u64,
     /// The group that is being read, and the last group of the journal.
@@ -54,6 +56,7 @@ impl PartialEq for Recovered {
         let numbers = |found: &Self| (found.letters, found.peers, found.life, found.missing, found.end);
         numbers(self) == numbers(other)
             && (self.front, &self.known, &self.open) == (other.front, &other.known, &other.open)
+            && self.past == other.past
     }
 }
 
@@ -199,6 +202,17 @@ pub(crate) enum Placed {
     Early(Slot, Stamp),
 }
 
+impl Placed {
+    /// Slot and incarnation, if the message may have left.
+    const fn slot(self) -> Option<(Slot, Incarnation)> {
+        match self {
+            Self::Nowhere | Self::Returned(_) => None,
+            Self::Bound(s, r) => Some((s, r)),
+            Self::Early(s, _) => Some((s, Incarnation::UNNAMED)),
+        }
+    }
+}
+
 impl Recovered {
     /// An empty state. Bodies that are too many for memory are put on the shelf, which the node uses from then on.
     pub fn on(shelf: Shelf) -> Self {
@@ -297,11 +311,7 @@ impl Recovered {
             .flat_map(|(first, posted)| (0..posted.n).map(move |at| (first.nth(at), posted, posted.nth(at))))
             .filter_map(|(letter, run, posted)| {
                 let Known { id, hints, .. } = self.known.get(&posted.peer)?;
-                let bound = match posted.placed {
-                    Placed::Nowhere | Placed::Returned(_) => None,
-                    Placed::Bound(s, r) => Some((s, r)),
-                    Placed::Early(s, _) => Some((s, Incarnation::UNNAMED)),
-                };
+                let bound = posted.placed.slot();
                 Some(OpenLetter {
                     letter,
                     peer: *id,
@@ -313,6 +323,11 @@ impl Recovered {
                     bound,
                 })
             })
+    }
+
+    /// The newest outcomes of messages that had slots, the newest last: up to 1,024, where messages that ended together count as one.
+    pub fn past_outcomes(&self) -> impl Iterator<Item = &PastOutcome> {
+        self.past.iter()
     }
 
     /// Streams to and from peers that have begun and have not ended: the peer, its addresses, the latest last, and the name. A name is
@@ -410,7 +425,12 @@ impl Recovered {
             Record::Back { letter, kept } => {
                 self.letter(letter)?.placed = kept.map_or(Placed::Nowhere, Placed::Returned);
             }
-            Record::End { letter, n } => self.end(letter, n)?,
+            Record::End { letter, n } => self.end(letter, n).map(drop)?,
+            Record::Outcome { letter, n, peer, how } => {
+                let (peer, bound) = (self.peer(peer)?.id, self.end(letter, n)?);
+                self.past.extend(bound.map(|bound| PastOutcome::new(peer, bound, n, &how)));
+            }
+            Record::Past { id, n, s, r, how } => self.past.extend([PastOutcome::new(id, (s, r), n, &how)]),
             Record::Live { peer, r, hi, l, ets, taken, closed, free } => {
                 self.peer(peer)?.live(Live { r, hi, l, ets, taken, closed, free: IntervalSet::new() }, free);
             }
@@ -453,13 +473,15 @@ impl Recovered {
         Ok(())
     }
 
-    fn end(&mut self, letter: LetterId, n: u32) -> Result<(), Malformed> {
-        let resident = &mut self.resident;
+    /// Messages have ended: returns the slot of the first, if it had one.
+    fn end(&mut self, letter: LetterId, n: u32) -> Result<Option<(Slot, Incarnation)>, Malformed> {
+        let (resident, mut first) = (&mut self.resident, None);
         let all = self.open.remove(letter, n, |gone| {
+            first.get_or_insert(gone.placed);
             *resident = resident.saturating_sub(gone.resident());
             self.missing -= u64::from(gone.n) * u64::from(gone.missing);
         });
-        if all { Ok(()) } else { Err(Malformed::Reserved) }
+        if all { Ok(first.and_then(Placed::slot)) } else { Err(Malformed::Reserved) }
     }
 
     fn peer(&mut self, peer: u32) -> Result<&mut Known, Malformed> {

@@ -40,7 +40,7 @@ pub use crate::follow::{
 };
 pub use crate::half::{Far, Gap, Hull, Taken};
 pub use crate::id::{CallId, LetterId};
-pub use crate::journal::{Append, BadJournal, Durability, OpenLetter, Position, Recovered};
+pub use crate::journal::{Append, BadJournal, Durability, OpenLetter, PastOutcome, Position, Recovered};
 pub use crate::message::MAX_STREAM_BODY;
 pub use crate::message::run::{IncomingRun, View};
 pub use crate::message::{

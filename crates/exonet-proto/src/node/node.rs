@@ -15,7 +15,7 @@ use crate::crypto::{OpeningMac, RetryKey, SecretKey};
 use crate::event::{Batch, Conflict, Event, Lsn, Notes, SendError};
 use crate::half::{Clock, Far, Hull, Receiver, Stamps};
 use crate::id::{LetterId, NodeId, Stamp, Stay};
-use crate::journal::{Append, Durability, Journal, Position, Recovered};
+use crate::journal::{Append, Durability, Journal, PastOutcome, Position, Recovered};
 use crate::message::{Letter, MessageKey};
 use crate::opening::life::Life;
 use crate::opening::refusals::Refusals;
@@ -354,7 +354,13 @@ impl Node {
         self.cx.store.open(key).filter(|letter| letter.journaled.is_some()).map(|letter| letter.group)
     }
 
-    /// Everything that the journal must keep, without what has ended. Once a store has this on the disk, it may delete what was
+    /// The newest outcomes of journaled messages that had slots, of this life and those before, the newest last: up to 1,024, where
+    /// messages that ended together count as one. None without a journal.
+    pub fn past_outcomes(&self) -> impl Iterator<Item = &PastOutcome> {
+        self.cx.journal.past.iter()
+    }
+
+    /// Everything that the journal must keep, without what has ended, except for [`Node::past_outcomes`]. Once a store has this on the disk, it may delete what was
     /// appended up to the present [`Node::journal_end`].
     pub fn snapshot(&self, now: Now) -> Vec<u8> {
         self.snapshot_keeping(now, u64::MAX)

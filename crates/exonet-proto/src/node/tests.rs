@@ -14,6 +14,7 @@ mod judging;
 mod keys;
 mod memory;
 mod openings;
+mod past;
 mod paths;
 mod pipes;
 mod receiving;

@@ -210,7 +210,14 @@ impl Peer {
     }
 
     /// Settles messages of a bundle: `count` from `key` on.
-    pub(super) fn end_bundled(&mut self, cx: &mut Context, key: MessageKey, count: u32, outcome: Outcome) {
+    pub(super) fn end_bundled(
+        &mut self,
+        cx: &mut Context,
+        key: MessageKey,
+        count: u32,
+        outcome: Outcome,
+        reason: &str,
+    ) {
         let (mut key, mut left) = (key, count);
         while left > 0 {
             let letter = cx.store.get(key);
@@ -232,7 +239,7 @@ impl Peer {
                     cx.deadlines.remove(&(due, key.first()));
                 }
             }
-            self.conclude(cx, key, n, ending, outcome);
+            self.conclude(cx, key, n, ending, outcome, reason);
             (key, left) = (key.nth(n), left - n);
         }
     }
@@ -269,7 +276,7 @@ impl Peer {
         let Some(letter) = letter else { return false };
         for (these, _) in open_runs(letter).into_iter().filter(|(_, bound)| bound.is_none()) {
             let count = these.end - these.start;
-            self.end_bundled(cx, key.nth(these.start), count, Outcome::Expired);
+            self.end_bundled(cx, key.nth(these.start), count, Outcome::Expired, "");
         }
         self.make_way(cx, now);
         true
@@ -280,7 +287,7 @@ impl Peer {
         if let Some(letter) = cx.store.get(key) {
             self.outbound.abandon_bundled(key, letter);
         }
-        self.end_bundled(cx, key, 1, outcome);
+        self.end_bundled(cx, key, 1, outcome, "");
 
         self.make_way(cx, now);
     }

@@ -100,13 +100,14 @@ impl Peer {
         let mut settled = std::mem::take(&mut cx.scratch.settled);
         let mut returned = Vec::new();
         let (mut met, mut forgotten) = (false, false);
-        let store = &mut cx.store;
+        let (store, journal) = (&mut cx.store, &mut cx.journal);
         let progress = sender.on_state(&state, |s, named, key, verdict| {
             if named.is_none() && verdict == Proof::Delivered {
                 // The message was sent early, and has met this record.
                 met = true;
                 if let Some(letter) = store.get_mut(key) {
                     letter.bound = Some((s, state.r));
+                    Self::journal_met(journal, letter, state.r);
                 }
             }
             forgotten |= named.is_none() && verdict == Proof::Unknown;

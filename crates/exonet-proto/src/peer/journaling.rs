@@ -9,7 +9,9 @@ use super::{Context, Peer};
 use crate::event::Event;
 use crate::half::{Reader, Receiver, Sender, Void};
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
-use crate::journal::{Binding, Heading, Journal, Known, Place, Placed, Position, Posted, Record};
+use crate::journal::{
+    Binding, Heading, How, Journal, Known, PastOutcome, Place, Placed, Position, Posted, Record,
+};
 use crate::message::{Bundle, Ending, Letter, MessageKey, Outgoing, Source, Verdict};
 use crate::time::{Mono, Now, Wall};
 use crate::wire::{Role, StreamMark};
@@ -134,6 +136,13 @@ impl Peer {
         self.wait_for_journal(cx);
     }
 
+    /// A message that left early has ended under an incarnation that it has not been told.
+    pub(super) fn journal_met(journal: &mut Journal, letter: &Letter, r: Incarnation) {
+        if let Some(letter) = letter.journaled {
+            journal.append(&Record::Convert { letter, r });
+        }
+    }
+
     /// A message was not taken, and goes back into its queue.
     pub(super) fn journal_back(&mut self, cx: &mut Context, s: Slot, key: MessageKey) {
         let first = cx.store.get(key).and_then(|letter| letter.journaled);
@@ -153,9 +162,25 @@ impl Peer {
     }
 
     /// `n` messages have their outcome, which may be told once the journal is safe up to the returned position.
-    pub(super) fn journal_end(&mut self, cx: &mut Context, ending: Ending, n: u32) -> Position {
+    pub(super) fn journal_end<'a>(
+        &mut self,
+        cx: &mut Context,
+        ending: Ending,
+        n: u32,
+        how: impl FnOnce() -> How<'a>,
+    ) -> Position {
         let Some(letter) = ending.journaled else { return Position(0) };
-        let at = cx.journal.append(&Record::End { letter, n });
+        let peer = self.journaled.map_or(0, |(number, _)| number);
+        let record = match ending.bound {
+            // Without a slot, a message has no name by which it could be asked for.
+            None => Record::End { letter, n },
+            Some(bound) => {
+                let how = how();
+                cx.journal.past.extend([PastOutcome::new(self.id, bound, n, &how)]);
+                Record::Outcome { letter, n, peer, how }
+            }
+        };
+        let at = cx.journal.append(&record);
         self.ends_at(cx, at, ending.bound.map(|(s, _)| s));
         at
     }

@@ -75,6 +75,7 @@ impl Peer {
         {
             // The message was sent early, and has met this record.
             letter.bound = bound;
+            Self::journal_met(&mut cx.journal, letter, frame.r);
             cx.clock_doubted = false;
         }
         let outcome = match Word::of(frame.word) {
@@ -87,7 +88,8 @@ impl Peer {
         if !frame.reason.is_empty() {
             cx.events.push_back(Event::Reason { id, reason: frame.reason.into() });
         }
-        self.end_judged(cx, now.mono, key, outcome);
+        let judged = matches!(outcome, Outcome::Processed { .. } | Outcome::Rejected { .. });
+        self.end_judged(cx, now.mono, key, outcome, if judged { frame.reason } else { "" });
     }
 
     /// Ends a message that was handed out and taken at once, in the way that its sender wants to be told.

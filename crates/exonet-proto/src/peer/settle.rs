@@ -6,6 +6,7 @@ use super::context::Settled;
 use super::{Context, Peer};
 use crate::event::Event;
 use crate::id::{MessageId, Slot};
+use crate::journal::How;
 use crate::message::{Ending, Letter, MessageKey, Outcome, Refusal};
 use crate::time::{Mono, Now};
 use crate::wire::{Role, StreamEnd};
@@ -53,7 +54,7 @@ impl Peer {
         self.outbound.note_idle(now.mono);
         let ending = letter.ending();
         cx.store.bury(letter);
-        self.conclude(cx, key, 1, ending, outcome);
+        self.conclude(cx, key, 1, ending, outcome, "");
         self.say_sendable(cx);
     }
 
@@ -120,7 +121,8 @@ impl Peer {
         }
     }
 
-    /// Reports the outcome of `count` messages that have left the store. They were bound one behind the other, or not at all.
+    /// Reports the outcome of `count` messages that have left the store, and the reason that was given for it. They were bound one
+    /// behind the other, or not at all.
     pub(super) fn conclude(
         &mut self,
         cx: &mut Context,
@@ -128,6 +130,7 @@ impl Peer {
         count: u32,
         letter: Ending,
         outcome: Outcome,
+        reason: &str,
     ) {
         if letter.due != Mono::NEVER {
             cx.deadlines.remove(&(letter.due, key));
@@ -146,12 +149,13 @@ impl Peer {
             }
             Outcome::Kept => debug_assert!(false, "the driver's word, at its end"),
         }
-        let at = self.journal_end(cx, letter, count);
-        let id = letter.bound.map(|(s, r)| MessageId { sender: cx.id, r, s });
-        cx.follow_settled(key, count, (outcome, letter.late), id);
         let judged =
             matches!(outcome, Outcome::Delivered | Outcome::Processed { .. } | Outcome::Rejected { .. });
         let receiver_durability = judged.then_some(self.outbound.limits.durability);
+        let how = || How { outcome, late: letter.late, receiver_durability, reason };
+        let at = self.journal_end(cx, letter, count, how);
+        let id = letter.bound.map(|(s, r)| MessageId { sender: cx.id, r, s });
+        cx.follow_settled(key, count, (outcome, letter.late), id);
         cx.report(
             at,
             Event::Outcome { key, peer: self.id, count, outcome, id, late: letter.late, receiver_durability },
@@ -223,7 +227,7 @@ impl Peer {
         for Settled { key, count, outcome } in settled.drain(..) {
             if let Some(letter) = cx.store.get(key).filter(|letter| letter.bundle().is_some()) {
                 let outcome = as_wanted(letter.confirm, outcome);
-                self.end_bundled(cx, key, count, outcome);
+                self.end_bundled(cx, key, count, outcome, "");
                 continue;
             }
             if outcome == Outcome::Delivered && self.await_reply(cx, now, key) {
@@ -234,7 +238,7 @@ impl Peer {
                 letter.ending()
             });
             if let Some(ending) = ending {
-                self.conclude(cx, key, 1, ending, as_wanted(ending.confirm, outcome));
+                self.conclude(cx, key, 1, ending, as_wanted(ending.confirm, outcome), "");
             }
         }
         self.outbound.admit_large(&mut cx.store);
@@ -242,17 +246,24 @@ impl Peer {
         self.say_sendable(cx);
     }
 
-    /// A VERDICT has ended this message, whose token is gone.
-    pub(super) fn end_judged(&mut self, cx: &mut Context, now: Mono, key: MessageKey, outcome: Outcome) {
+    /// A VERDICT has ended this message, whose token is gone, perhaps with a reason.
+    pub(super) fn end_judged(
+        &mut self,
+        cx: &mut Context,
+        now: Mono,
+        key: MessageKey,
+        outcome: Outcome,
+        reason: &str,
+    ) {
         if cx.store.get(key).is_some_and(|letter| letter.bundle().is_some()) {
-            self.end_bundled(cx, key, 1, outcome);
+            self.end_bundled(cx, key, 1, outcome, reason);
         } else {
             let ending = cx.store.drop_after(key, |letter| {
                 self.outbound.forget(key, letter);
                 letter.ending()
             });
             if let Some(ending) = ending {
-                self.conclude(cx, key, 1, ending, outcome);
+                self.conclude(cx, key, 1, ending, outcome, reason);
             }
         }
         self.outbound.admit_large(&mut cx.store);

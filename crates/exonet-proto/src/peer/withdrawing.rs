@@ -87,7 +87,7 @@ impl Peer {
             let late = cx.store.get(key).is_some_and(|letter| letter.late);
             let forgotten = if late { Outcome::Expired } else { Outcome::Cancelled };
             let outcome = self.outbound.revoked(s).unwrap_or(forgotten);
-            self.end_judged(cx, now.mono, key, outcome);
+            self.end_judged(cx, now.mono, key, outcome, "");
         }
     }
 }

@@ -33,6 +33,7 @@ impl Engine {
     /// Uses this journal from now on. The messages that a former life has left count as sent now.
     pub(crate) fn keep_journal(&mut self, now: Now, journal: journal::Log, node: &Weak<Shared>) {
         (self.journal, self.is_journaled) = (Some(journal), true);
+        self.outlets.recall(self.core.id(), self.core.past_outcomes());
         let all = self.core.open_together();
         self.receipts.reserve(all.len());
         self.recovered.reserve_exact(all.len());

@@ -6,7 +6,7 @@ use core::task::{Context, Poll, ready};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use exonet_proto::node::{MessageKey, Outcome, Status};
+use exonet_proto::node::{MessageKey, Outcome, PastOutcome, Status};
 use exonet_proto::{DurabilityLevel, MessageId, NodeId, Slot};
 use futures_core::Stream;
 use tokio::sync::Notify;
@@ -71,6 +71,12 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
+    fn past(sender: NodeId, past: &PastOutcome) -> Self {
+        let PastOutcome { peer, s, r, count, outcome, late, receiver_durability, ref reason } = *past;
+        let settled = Settled { outcome, id: Some(MessageId { sender, r, s }), late, receiver_durability };
+        Self { peer, count, settled, reason: reason.clone() }
+    }
+
     fn nth(&self, n: u32) -> Ended {
         let Settled { outcome, id, late, receiver_durability } = self.settled;
         let id = id.map(|id| MessageId { s: Slot(id.s.0 + u64::from(n)), ..id });
@@ -151,9 +157,17 @@ impl Feed {
 pub(crate) struct Outlets {
     feeds: Vec<Arc<Feed>>,
     recent: VecDeque<Ending>,
+    /// How many of them, at the front, are of former lives.
+    former: usize,
 }
 
 impl Outlets {
+    /// Remembers the outcomes of former lives. The streams do not tell them.
+    pub(crate) fn recall<'a>(&mut self, sender: NodeId, past: impl Iterator<Item = &'a PastOutcome>) {
+        self.recent.extend(past.map(|past| Ending::past(sender, past)));
+        self.former = self.recent.len();
+    }
+
     pub(crate) fn tell(&mut self, ending: Ending, after: &mut After) {
         for feed in &self.feeds {
             feed.queue().put(ending.clone());
@@ -161,6 +175,7 @@ impl Outlets {
         }
         if self.recent.len() >= RECENT {
             self.recent.pop_front();
+            self.former = self.former.saturating_sub(1);
         }
         self.recent.push_back(ending);
     }
@@ -178,7 +193,8 @@ impl Outlets {
     }
 
     fn open(&mut self, is_over: bool) -> Arc<Feed> {
-        let queue = Queue { waiting: self.recent.clone(), is_over, ..Queue::default() };
+        let waiting = self.recent.iter().skip(self.former).cloned().collect();
+        let queue = Queue { waiting, is_over, ..Queue::default() };
         let feed = Arc::new(Feed { queue: Mutex::new(queue), come: Arc::default() });
         if !is_over {
             self.feeds.push(Arc::clone(&feed));
@@ -284,8 +300,8 @@ impl fmt::Debug for Outcomes {
 impl Node {
     /// Returns a stream of the outcomes of all messages that this node sends, in the order in which the node learns
     /// them. It does not matter whether anybody holds their receipts. The messages that a former life has left
-    /// ([`Self::recovered`]) are included. The stream begins with the outcomes that the node still remembers for
-    /// [`Peer::status`]: the newest 1,024.
+    /// ([`Self::recovered`]) are included. The stream begins with the outcomes of this life that the node still
+    /// remembers for [`Peer::status`]: the newest 1,024. What ended in a former life does not come again.
     ///
     /// The node does not wait for the reader. Up to 16,384 outcomes wait, where messages that ended together count as
     /// one. If there are more, the node drops the oldest, and [`Ended::missed`] of the next outcome says how many. A
@@ -321,6 +337,12 @@ impl Peer {
     /// Returns the state of a message to this peer, by its id: it has left, or it has ended. The node remembers the
     /// newest 1,024 outcomes of all peers together, where messages that ended together count as one. None: the node
     /// does not know the id, or knows it no longer, or the message has come back and will leave with another id.
+    ///
+    /// A node with a journal ([`Builder::durability`](crate::Builder::durability)) remembers these outcomes over its
+    /// lives, also after a crash: an outcome is told only once the journal has it, as durably as that the message has
+    /// ended. So an application that was killed before it noticed an outcome finds it here, if it has kept the id.
+    /// Calls, and messages whose body the application [writes](crate::send::BodyWriter) as it leaves, are not in the
+    /// journal: the next life does not know them. A node without a journal starts with nothing.
     ///
     /// A message that has not left has no id, and a message that has left together with an opening has none until the
     /// peer has answered: see [`Receipt::status`](crate::Receipt::status) and [`Node::outbox`] for these. This method

@@ -656,7 +656,7 @@ fn a_name_and_a_length_are_checked_before_anything_is_queued() {
 /// Two nodes with journals.
 pub(super) struct Journaled {
     pub(super) pair: Pair,
-    written: [Vec<u8>; 2],
+    pub(super) written: [Vec<u8>; 2],
 }
 
 impl Journaled {
@@ -686,7 +686,7 @@ impl Journaled {
         self.write();
     }
 
-    fn write(&mut self) {
+    pub(super) fn write(&mut self) {
         for (end, written) in self.pair.ends.iter_mut().zip(&mut self.written) {
             while let Some(records) = end.poll_journal() {
                 written.extend(records.to_vec());
