@@ -8,6 +8,7 @@ use crate::support::{World, arg};
 fn a_name_stands_wherever_a_peer_is_wanted() {
     let world = World::new();
     let id = world.run(&["id", "friend", "--new"]).expect(0).stdout.trim().to_owned();
+    assert_eq!(world.run(&["peer", "list", "--json"]).expect(0).summary()["peers"], 0);
     world.run(&["peer", "add", "friend", &id]).expect(0);
     let listener = world.listen(&["--exit-after", "1", "--allow", "friend"]);
     world.run(&["peer", "add", "lab", &listener.peer]).expect(0);
@@ -45,7 +46,8 @@ fn a_name_is_never_taken_from_another_peer_in_passing() {
     assert_eq!(world.run(&["peer", "show", "lab"]).expect(0).stdout.trim(), peer(1));
     let typo = world.run(&["send", "lav", "x"]).expect(2).stderr;
     assert!(typo.starts_with("exon: ") && typo.contains("there is \"lab\""), "{typo}");
-    world.run(&["peer", "remove", "lab"]).expect(0);
+    let removed = world.run(&["peer", "remove", "lab", "--json"]).expect(0).of_type("removed");
+    assert_eq!((&removed[0]["name"], &removed[0]["peer"]), (&"lab".into(), &peer(1).into()));
     world.run(&["peer", "remove", "lab"]).expect(1);
     world.run(&["send", "lab", "x"]).expect(2);
     for bad in ["-x", "a b", "", &"n".repeat(33), &exonet_proto::NodeId([1; 32]).to_string()] {
@@ -105,6 +107,7 @@ fn the_first_question_makes_an_identity_and_says_so() {
         ["default", "sensor"]
     );
     assert_eq!(listed[0]["id"], first.stdout.trim());
+    assert_eq!(world.run(&["id", "--list", "--json"]).expect(0).summary()["identities"], 2);
     world.run(&["id", "peers", "--new"]).expect(1);
 }
 
