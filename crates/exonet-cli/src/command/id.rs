@@ -95,7 +95,8 @@ fn names_in(root: &Path) -> Result<Vec<String>, Failure> {
     for entry in entries {
         let entry = entry.map_err(|e| Failure::path("read", root, &e))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if Identity::new(Some(&name), None).is_ok_and(|identity| identity.is_there()) {
+        // One that cannot be read is listed, with the reason.
+        if Identity::new(Some(&name), None).is_ok_and(|identity| identity.is_there().unwrap_or(true)) {
             names.push(name);
         }
     }

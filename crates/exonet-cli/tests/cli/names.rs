@@ -127,6 +127,30 @@ fn nobody_becomes_somebody_else_without_a_word() {
     assert!(listed[0]["error"].as_str().unwrap().contains("one"), "{}", listed[0]);
 }
 
+/// Its directory is a link to itself, which is an error to everybody, even to root.
+#[cfg(unix)]
+#[test]
+fn an_identity_that_cannot_be_read_is_not_taken_for_a_missing_one() {
+    let world = World::new();
+    world.run(&["id", "good", "--new"]).expect(0);
+    std::os::unix::fs::symlink("locked", world.path("state/locked")).unwrap();
+    for args in [
+        &["id", "locked"][..],
+        &["send", "--as", "locked", "--continue"],
+        &["outbox", "ls", "--as", "locked"],
+    ] {
+        let told = world.run(args).expect(1).stderr;
+        assert!(told.contains("cannot read") && told.contains("locked/key"), "{told}");
+        assert!(!told.contains("--new"), "{told}");
+    }
+    let listed = world.run(&["id", "--list", "--json"]).expect(0).of_type("identity");
+    assert_eq!(
+        listed.iter().map(|line| line["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["good", "locked"]
+    );
+    assert!(listed[1]["error"].as_str().unwrap().contains("locked/key"), "{}", listed[1]);
+}
+
 #[test]
 fn what_cannot_start_makes_no_identity() {
     let world = World::new();
