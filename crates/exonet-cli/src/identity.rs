@@ -1,6 +1,7 @@
 //! The identity of a node: a key for this run only, or a stored key.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use exonet::state::{self, KeptDelivery, KeptSession, Outbox, SecretKey, StateDir, StateError, Term};
@@ -49,7 +50,7 @@ impl Identity {
     /// Creates the identity if there is none yet. True if it did.
     pub(crate) fn ensure(&self) -> Result<bool, Failure> {
         match self {
-            Self::Stored { path, .. } if !exists(path) => self.create().map(|_| true),
+            Self::Stored { path, .. } if !exists(path)? => self.create().map(|_| true),
             Self::Ephemeral | Self::Stored { .. } => Ok(false),
         }
     }
@@ -57,7 +58,7 @@ impl Identity {
     /// Creates a new stored identity. Fails if one exists.
     pub(crate) fn create(&self) -> Result<NodeId, Failure> {
         let path = self.path()?;
-        if exists(path) {
+        if exists(path)? {
             // Only its key may be missing.
             self.require()?;
         }
@@ -194,20 +195,23 @@ impl Identity {
         format!(" --as {name}{}", place(name, path))
     }
 
-    /// Whether anything of it is stored.
-    pub(crate) fn is_there(&self) -> bool {
-        matches!(self, Self::Stored { path, .. } if exists(path))
+    /// Whether anything of it is stored. Fails if that cannot be told.
+    pub(crate) fn is_there(&self) -> Result<bool, Failure> {
+        match self {
+            Self::Stored { path, .. } => exists(path),
+            Self::Ephemeral => Ok(false),
+        }
     }
 
     /// Fails if there is no such identity: a mistyped name must not silently create a new one.
     pub(crate) fn require(&self) -> Result<(), Failure> {
         match self {
-            Self::Stored { name, path } if !exists(path) => {
+            Self::Stored { name, path } if !exists(path)? => {
                 let failure = Failure::new(format!("there is no identity {name} in {}", path.display()));
                 Err(failure.hint(format!("to create it: exon id {name} --new{}", place(name, path))))
             }
             // A node that starts here would create a new key, and so have another id.
-            Self::Stored { name, path } if !is_present(path, "key") => {
+            Self::Stored { name, path } if !is_present(path, "key")? => {
                 let failure =
                     Failure::new(format!("the key of identity {name} is missing in {}", path.display()));
                 Err(failure.hint("put it back from a backup; or move the directory away, and create a new identity with an id of its own"))
@@ -259,13 +263,22 @@ fn quoted(path: &Path) -> String {
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Whether there are files of an identity in `path`. A damaged identity counts; opening it reports the damage.
-fn exists(path: &Path) -> bool {
-    ["key", "clock"].iter().any(|file| is_present(path, file))
+/// Whether there are files of an identity in `path`. A damaged identity counts; opening it reports the damage. Fails
+/// if that cannot be told.
+fn exists(path: &Path) -> Result<bool, Failure> {
+    Ok(is_present(path, "key")? || is_present(path, "clock")?)
 }
 
-fn is_present(path: &Path, file: &str) -> bool {
-    path.join(file).symlink_metadata().is_ok()
+fn is_present(path: &Path, file: &str) -> Result<bool, Failure> {
+    let path = path.join(file);
+    match path.symlink_metadata() {
+        Ok(_) => Ok(true),
+        // No identity is below a file that is no directory.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(Failure::path("read", &path, &error)),
+    }
 }
 
 /// A secret from the system's generator.

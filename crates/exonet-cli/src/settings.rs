@@ -183,7 +183,7 @@ impl Settings {
     /// The name service, for requests from the stored identity, which may bind names. None: no name service is given.
     pub(crate) async fn own_naming(&self) -> Result<Option<Arc<dyn Naming>>, Failure> {
         let Some(names) = &self.names else { return Ok(None) };
-        let key = if self.identity.is_there() { Some(self.identity.key()?) } else { None };
+        let key = if self.identity.is_there()? { Some(self.identity.key()?) } else { None };
         peers::services(names, key).await.map(Some)
     }
 

@@ -12,6 +12,8 @@
 //! driver sleeps for this, and does not yield: when one task has yielded and another was woken, tokio wakes a second
 //! thread, and that takes longer than a whole round trip on one thread.
 
+mod writer;
+
 use core::net::SocketAddr;
 use core::task::Poll;
 use core::time::Duration;
@@ -19,10 +21,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use exonet_proto::node::{Arrival, Batch, Lsn, Seat, Work};
+use exonet_proto::node::{Arrival, Seat, Work};
 use exonet_proto::wire::{self, ChannelIndex};
 use exonet_proto::{Mono, NodeId, Now};
-use tokio::task::JoinHandle;
 
 use crate::after::shielded;
 use crate::allow::Question;
@@ -33,8 +34,10 @@ use crate::report::Report;
 use crate::shared::{Flushed, Shared};
 use crate::shares::Shares;
 use crate::socket::{Inbox, Socket};
-use crate::state::{ClockRecord, StateDir, StateError};
+use crate::state::StateDir;
 use crate::timer::Timer;
+
+use writer::Writer;
 
 /// A turn makes at most this many system calls that receive.
 const RECEIVE_BURST: usize = 16;
@@ -103,7 +106,7 @@ impl Driver {
             asks: Vec::new(),
             absent: Vec::new(),
             lines: String::new(),
-            writer: Writer { store, task: None },
+            writer: Writer::new(store),
             timer,
             network: None,
             report: Report::new(&shared.id.short(), sink),
@@ -420,9 +423,7 @@ impl Driver {
         self.report.write(&mut self.lines);
         self.report.written().await;
         // A write in progress still holds the lock of the identity.
-        if !self.writer.is_idle() {
-            let _ = self.writer.end().await;
-        }
+        self.writer.stop().await;
         // If this fails, the next life treats the end of this one as a crash.
         if let Some(journal) = self.shared.leave_journal() {
             let closed = tokio::task::spawn_blocking(move || journal.close()).await;
@@ -576,50 +577,6 @@ impl Drop for Driver {
             let _ = journal.close();
         }
         self.shared.hang_up();
-    }
-}
-
-/// Writes `D`: one write at a time, on a thread that may block.
-struct Writer {
-    store: Option<Arc<StateDir>>,
-    task: Option<(Lsn, JoinHandle<Result<(), StateError>>)>,
-}
-
-impl Writer {
-    const fn is_idle(&self) -> bool {
-        self.task.is_none()
-    }
-
-    fn begin(&mut self, shared: &Shared, batch: Batch) {
-        match &self.store {
-            None => shared.step(|engine, now| engine.core.handle_persisted(now, batch.lsn)),
-            Some(store) => {
-                let store = Arc::clone(store);
-                let record = ClockRecord { d: batch.clock, life: batch.life, latest: batch.latest.0 };
-                let lsn = batch.lsn;
-                let write = tokio::task::spawn_blocking(move || {
-                    if let Some(strays) = &batch.strays {
-                        store.store_strays(strays)?;
-                    }
-                    store.store(record)
-                });
-                self.task = Some((lsn, write));
-            }
-        }
-    }
-
-    /// Cancel-safe.
-    async fn end(&mut self) -> Result<Lsn, String> {
-        let Some((lsn, write)) = &mut self.task else {
-            return core::future::pending().await;
-        };
-        let (lsn, result) = (*lsn, write.await);
-        self.task = None;
-        match result {
-            Ok(Ok(())) => Ok(lsn),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(error) => Err(error.to_string()),
-        }
     }
 }
 

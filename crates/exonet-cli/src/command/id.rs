@@ -55,6 +55,12 @@ struct Listed<'a> {
     error: Option<String>,
 }
 
+#[derive(Serialize)]
+struct Summary {
+    r#type: &'static str,
+    identities: usize,
+}
+
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let root = peers::directory()?;
     let names = names_in(&root)?;
@@ -71,6 +77,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
         let path = root.join(name).display().to_string();
         settings.output.line(&Listed { r#type: "identity", name, id, path, error })?;
     }
+    settings.output.line(&Summary { r#type: "summary", identities: names.len() })?;
     if names.is_empty() {
         settings.note(format!("there is no identity in {} yet: exon id creates one", root.display()));
     }
@@ -88,7 +95,8 @@ fn names_in(root: &Path) -> Result<Vec<String>, Failure> {
     for entry in entries {
         let entry = entry.map_err(|e| Failure::path("read", root, &e))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if Identity::new(Some(&name), None).is_ok_and(|identity| identity.is_there()) {
+        // One that cannot be read is listed, with the reason.
+        if Identity::new(Some(&name), None).is_ok_and(|identity| identity.is_there().unwrap_or(true)) {
             names.push(name);
         }
     }

@@ -222,7 +222,7 @@ pub(super) async fn stand_for(settings: &Settings, node: &Node, names: &[Name]) 
 }
 
 async fn serve(settings: &Settings, args: &NamesServeArgs) -> Result<Exit, Failure> {
-    if !settings.identity.is_there() {
+    if !settings.identity.is_there()? {
         node::can_bind(args.bind.as_deref()).await?;
     }
     be_somebody(settings)?;

@@ -18,6 +18,12 @@ struct Shown<'a> {
     addresses: Vec<String>,
 }
 
+#[derive(Serialize)]
+struct Summary {
+    r#type: &'static str,
+    peers: usize,
+}
+
 impl<'a> Shown<'a> {
     fn new(r#type: &'static str, name: &'a str, peer: &PeerAddr) -> Self {
         Self {
@@ -41,8 +47,13 @@ pub(super) fn run(settings: &Settings, args: &PeerArgs) -> Result<Exit, Failure>
             settings.output.line(&Shown::new("peer", name, peer))?;
         }
         PeerCommand::Remove { name } => {
-            Book::change(|book| if book.remove(name) { Ok(()) } else { Err(unknown(name)) })?;
+            let peer = Book::change(|book| {
+                let peer = book.get(name).cloned().ok_or_else(|| unknown(name))?;
+                book.remove(name);
+                Ok(peer)
+            })?;
             settings.note(format!("removed {name}"));
+            settings.output.line(&Shown::new("removed", name, &peer))?;
         }
     }
     Ok(Exit::Success)
@@ -74,6 +85,7 @@ fn list(settings: &Settings) -> Result<(), Failure> {
         settings.output.text(&format!("{name:<width$}  {peer}"))?;
         settings.output.line(&Shown::new("peer", name, peer))?;
     }
+    settings.output.line(&Summary { r#type: "summary", peers: peers.len() })?;
     if peers.is_empty() {
         settings.note("no peer has a name yet; to give one: exon peer add NAME ID@HOST:PORT");
     }

@@ -100,7 +100,7 @@ impl Rate {
 pub(super) async fn run(settings: &Settings, args: ShareArgs) -> Result<Exit, Failure> {
     let shelf = Shelf::open(&args.directory, args.hidden)
         .map_err(|error| Failure::path("share", &args.directory, &error))?;
-    if !settings.identity.is_there() {
+    if !settings.identity.is_there()? {
         node::can_bind(args.bind.as_deref()).await?;
     }
     be_somebody(settings)?;

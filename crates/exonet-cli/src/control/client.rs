@@ -82,7 +82,7 @@ impl Client {
 /// Connects to the process. None: no process listens.
 async fn connect(identity: &Identity) -> Result<Option<Connection>, Failure> {
     let Identity::Stored { path, .. } = identity else { return Ok(None) };
-    if !identity.is_there() {
+    if !identity.is_there()? {
         return Ok(None);
     }
     // If no path for a socket can be found, there is no socket.

@@ -11,14 +11,15 @@ use exonet::receive::NotAnswered;
 use exonet::{Delivery, Message, Node, Receipt};
 use hyper::StatusCode;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::Office;
 use super::inbox::{Out, not_delivered};
 use super::leases::handle as new_id;
-use super::request::{Content, Given, HasContent};
+use super::request::{Content, Given, HasContent, json_as_written, text};
 use super::respond::{Answer, ApiError, in_json};
 use super::send::{Treatment, Wanted, delivered, normal, refused};
 use super::sent::Claim;
@@ -31,9 +32,12 @@ const ROOM_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Draft {
+    #[serde(default, deserialize_with = "text")]
     text: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     base64: Option<String>,
-    json: Option<Value>,
+    #[serde(default, deserialize_with = "json_as_written")]
+    json: Option<Box<RawValue>>,
     #[serde(default)]
     tag: String,
     #[serde(default = "normal")]
@@ -44,6 +48,8 @@ pub(super) struct Draft {
 }
 
 impl HasContent for Draft {
+    const NEEDED: bool = true;
+
     fn content(&mut self) -> Content {
         Content { text: self.text.take(), base64: self.base64.take(), json: self.json.take() }
     }

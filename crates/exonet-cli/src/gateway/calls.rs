@@ -6,10 +6,11 @@ use exonet::call::ReplyStatus;
 use exonet::error::CallError;
 use hyper::StatusCode;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::Office;
-use super::request::{Content, Given, HasContent};
+use super::request::{Content, Given, HasContent, json_as_written, text};
 use super::respond::{Answer, ApiError, in_json, put_body, raw};
 use super::send::{peer, refused};
 use crate::control::protocol::{Class, LONGEST_BODY};
@@ -24,15 +25,20 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 pub(super) struct Draft {
     to: String,
     method: String,
+    #[serde(default, deserialize_with = "text")]
     text: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     base64: Option<String>,
-    json: Option<Value>,
+    #[serde(default, deserialize_with = "json_as_written")]
+    json: Option<Box<RawValue>>,
     #[serde(default)]
     priority: Option<Class>,
     deadline_ms: Option<u64>,
 }
 
 impl HasContent for Draft {
+    const NEEDED: bool = false;
+
     fn content(&mut self) -> Content {
         Content { text: self.text.take(), base64: self.base64.take(), json: self.json.take() }
     }
@@ -42,8 +48,12 @@ impl HasContent for Draft {
 pub(super) async fn call(office: &Office, given: &Given) -> Result<Answer, ApiError> {
     let (draft, body) = given.with_content::<Draft>()?;
     let to = peer(&draft.to)?;
+    let deadline = draft.deadline_ms.map_or(DEADLINE, Duration::from_millis);
+    if deadline > LONGEST {
+        let most = LONGEST.as_millis();
+        return Err(ApiError::bad_request(format!("`deadline_ms` of a call is {most} (an hour) at most")));
+    }
     let _waiting = office.place_to_wait()?;
-    let deadline = draft.deadline_ms.map_or(DEADLINE, Duration::from_millis).min(LONGEST);
     let call = office.node.peer(to).call(draft.method.into_bytes(), body).deadline(deadline);
     let call = match draft.priority {
         Some(priority) => call.priority(priority.into()),

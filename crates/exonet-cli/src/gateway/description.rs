@@ -152,7 +152,7 @@ mod tests {
             assert_eq!(content["application/octet-stream"].is_object(), accepted.contains("text"), "{name}");
             for (field, of_query) in query {
                 let of_json = &schema["properties"][&field];
-                for part in ["type", "default", "enum", "pattern", "minimum"] {
+                for part in ["type", "default", "enum", "pattern", "minimum", "maximum"] {
                     assert_eq!(of_query.get(part), of_json.get(part), "{name}: {part} of {field}");
                 }
             }

@@ -1,6 +1,5 @@
 //! The request of a client: its options, in JSON or in the query, and a body.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,9 +11,9 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{Request, StatusCode};
 use serde::de::value::{Error as WordError, MapDeserializer, StringDeserializer};
-use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -41,7 +40,7 @@ pub(super) const TRACEPARENT: &str = "traceparent";
 
 /// A request whose body has been read.
 pub(super) struct Given {
-    query: BTreeMap<String, String>,
+    query: Vec<(String, String)>,
     /// The body is JSON.
     is_json: bool,
     /// The client wants bodies as they are.
@@ -99,8 +98,15 @@ impl Given {
     /// The options of a request that has no body of its own.
     pub(super) fn options<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         if self.is_json && !self.body.is_empty() {
+            // The fields of a struct may also be an array for serde, by their order, which no client means.
+            if self.body.trim_ascii_start().first() != Some(&b'{') {
+                return Err(ApiError::bad_request(
+                    "the JSON of a request is an object: {\"name\": value, ...}",
+                ));
+            }
             return serde_json::from_slice(&self.body).map_err(|e| ApiError::bad_request(e.to_string()));
         }
+        // A name that comes twice is an error of the type.
         let words = self.query.iter().map(|(name, value)| (name.as_str(), Word(value.clone())));
         let options = T::deserialize(MapDeserializer::<_, WordError>::new(words));
         options.map_err(|e| ApiError::bad_request(e.to_string()))
@@ -108,18 +114,24 @@ impl Given {
 
     /// The options, and the body: in the JSON as `text`, `base64` or `json`; or else the request's own.
     pub(super) fn with_content<T: DeserializeOwned + HasContent>(&self) -> Result<(T, Bytes), ApiError> {
-        let mut options: T = self.options()?;
-        let content = options.content();
-        let body = if self.is_json {
-            content.bytes()?
-        } else if content.is_some() {
+        if !self.is_json
+            && self.query.iter().any(|(name, _)| ["text", "base64", "json"].contains(&name.as_str()))
+        {
             let message = "`text`, `base64` and `json` are fields of JSON: give the body as the body of the request, \
                            or send `Content-Type: application/json`";
             return Err(ApiError::bad_request(message));
-        } else {
-            Some(self.body.clone())
+        }
+        let mut options: T = self.options()?;
+        let body = match options.content().bytes()? {
+            _ if !self.is_json => self.body.clone(),
+            Some(body) => body,
+            None if T::NEEDED => {
+                let message =
+                    "there is no body: give `text`, `base64` or `json`, or `\"text\": \"\"` for an empty one";
+                return Err(ApiError::bad_request(message));
+            }
+            None => Bytes::new(),
         };
-        let body = body.unwrap_or_default();
         if body.len() > LONGEST_BODY {
             let message = format!("the message has {} bytes, the limit is {LONGEST_BODY}", body.len());
             return Err(ApiError::new(
@@ -138,19 +150,31 @@ impl Given {
 pub(super) struct Content {
     pub(super) text: Option<String>,
     pub(super) base64: Option<String>,
-    pub(super) json: Option<Value>,
+    pub(super) json: Option<Box<RawValue>>,
+}
+
+/// The field `text` or `base64`. `null` is refused: a program writes it if it lacks the value.
+pub(super) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    match Option::deserialize(from)? {
+        Some(text) => Ok(Some(text)),
+        None => Err(D::Error::custom("the body is null: give `\"text\": \"\"` for an empty one")),
+    }
+}
+
+/// The field `json`, in the bytes of the client. `null` is a value, too.
+pub(super) fn json_as_written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::deserialize(from).map(Some)
 }
 
 /// Options that have a body among them.
 pub(super) trait HasContent {
+    /// JSON without a body is refused. Otherwise it stands for an empty body.
+    const NEEDED: bool;
+
     fn content(&mut self) -> Content;
 }
 
 impl Content {
-    const fn is_some(&self) -> bool {
-        self.text.is_some() || self.base64.is_some() || self.json.is_some()
-    }
-
     fn bytes(self) -> Result<Option<Bytes>, ApiError> {
         match (self.text, self.base64, self.json) {
             (None, None, None) => Ok(None),
@@ -159,10 +183,7 @@ impl Content {
                 Ok(body) => Ok(Some(body.into())),
                 Err(error) => Err(ApiError::bad_request(format!("base64: {error}"))),
             },
-            (None, None, Some(json)) => match serde_json::to_vec(&json) {
-                Ok(body) => Ok(Some(body.into())),
-                Err(error) => Err(ApiError::bad_request(format!("json: {error}"))),
-            },
+            (None, None, Some(json)) => Ok(Some(String::from(Box::<str>::from(json)).into())),
             _ => Err(ApiError::bad_request("give the body once: as `text`, `base64` or `json`")),
         }
     }
@@ -256,11 +277,19 @@ mod tests {
         let query = [("tag", "7"), ("most", "7"), ("durable", "true")];
         assert_eq!(given(&query, None).unwrap(), wanted());
         assert_eq!(given(&[], Some(r#"{"tag": "7", "most": 7, "durable": true}"#)).unwrap(), wanted());
-        for json in [r#"{"tag": 7}"#, r#"{"most": "7"}"#, r#"{"durable": "true"}"#, r#"{"other": 1}"#] {
+        for json in [
+            r#"{"tag": 7}"#,
+            r#"{"most": "7"}"#,
+            r#"{"durable": "true"}"#,
+            r#"{"other": 1}"#,
+            r#"["7", 7, true]"#,
+        ] {
             assert_eq!(given(&[], Some(json)).unwrap_err().code, "bad_request", "{json}");
         }
         for (name, value) in [("most", "-1"), ("most", "x"), ("durable", "yes"), ("other", "1")] {
             assert_eq!(given(&[(name, value)], None).unwrap_err().code, "bad_request", "{name}={value}");
         }
+        let twice = given(&[("tag", "a"), ("tag", "b")], None).unwrap_err();
+        assert!(twice.message.contains("`tag`"), "{}", twice.message);
     }
 }

@@ -9,13 +9,14 @@ use exonet::{Confirm, Message, Node, PeerAddr, Receipt, Traceparent};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Office;
 use super::leases::handle;
 use super::ledger::Begun;
-use super::request::{Content, Given, HasContent, wait};
+use super::request::{Content, Given, HasContent, json_as_written, text, wait};
 use super::respond::{Answer, ApiError, in_json};
 use super::sent::Claim;
 use crate::control::protocol::{Class, Ending};
@@ -30,9 +31,12 @@ const LONGEST_ID: usize = 64;
 #[serde(deny_unknown_fields)]
 pub(super) struct Draft {
     to: String,
+    #[serde(default, deserialize_with = "text")]
     text: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     base64: Option<String>,
-    json: Option<Value>,
+    #[serde(default, deserialize_with = "json_as_written")]
+    json: Option<Box<RawValue>>,
     #[serde(default)]
     tag: String,
     #[serde(default = "normal")]
@@ -63,6 +67,8 @@ pub(super) const fn delivered() -> Wanted {
 }
 
 impl HasContent for Draft {
+    const NEEDED: bool = true;
+
     fn content(&mut self) -> Content {
         Content { text: self.text.take(), base64: self.base64.take(), json: self.json.take() }
     }

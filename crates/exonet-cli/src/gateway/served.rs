@@ -12,13 +12,14 @@ use bytes::Bytes;
 use exonet::call::{Failure as Refusal, ReplyStatus, Request, Serving};
 use hyper::StatusCode;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Map, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, interval, timeout_at};
 
 use super::Office;
 use super::leases::{Leases, handle};
-use super::request::{Content, Given, HasContent, TRACEPARENT, lease, wait};
+use super::request::{Content, Given, HasContent, TRACEPARENT, json_as_written, lease, text, wait};
 use super::respond::{Answer, ApiError, in_json, put_body, raw, whole};
 use crate::control::protocol::LONGEST_BODY;
 
@@ -194,13 +195,18 @@ pub(super) async fn poll(office: &Office, given: &Given) -> Result<Answer, ApiEr
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Said {
+    #[serde(default, deserialize_with = "text")]
     text: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     base64: Option<String>,
-    json: Option<Value>,
+    #[serde(default, deserialize_with = "json_as_written")]
+    json: Option<Box<RawValue>>,
     status: Option<u64>,
 }
 
 impl HasContent for Said {
+    const NEEDED: bool = false;
+
     fn content(&mut self) -> Content {
         Content { text: self.text.take(), base64: self.base64.take(), json: self.json.take() }
     }

@@ -405,7 +405,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the error may be temporary: the disk is full, the directory is gone, or there are too many open files.
+/// Whether the error may be temporary: the disk is full, the directory is gone or denies writing, or there are too many
+/// open files.
 fn passes(error: &io::Error) -> bool {
     // ENFILE and EMFILE have no `ErrorKind`.
     let too_many = cfg!(unix) && matches!(error.raw_os_error(), Some(23 | 24));
@@ -413,6 +414,8 @@ fn passes(error: &io::Error) -> bool {
         io::ErrorKind::StorageFull,
         io::ErrorKind::QuotaExceeded,
         io::ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied,
+        io::ErrorKind::ReadOnlyFilesystem,
         io::ErrorKind::StaleNetworkFileHandle,
     ];
     too_many || kinds.contains(&error.kind())
@@ -424,5 +427,19 @@ fn in_the_way(error: io::Error, path: &SafePath) -> Refusal {
         io::ErrorKind::NotADirectory => Refusal::NoDirectory(path.clone()),
         io::ErrorKind::IsADirectory => Refusal::Directory(path.clone()),
         _ => Refusal::Disk(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_owner_of_the_directory_can_mend_stays_with_the_sender() {
+        use io::ErrorKind::{IsADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        for kind in [StorageFull, NotFound, PermissionDenied, ReadOnlyFilesystem] {
+            assert!(passes(&kind.into()), "{kind}");
+        }
+        assert!(!passes(&IsADirectory.into()));
     }
 }

@@ -169,7 +169,7 @@ impl Store {
     /// Begins to store a message of `size` bytes under `name`.
     pub(crate) fn begin(&self, name: SafePath, size: impl Into<Option<u64>>) -> Result<Landing, Refusal> {
         let size = size.into();
-        let space = self.room.begin(size.unwrap_or_default().max(BLOCK))?;
+        let space = self.room.begin(size.map(|size| size.max(BLOCK)))?;
         Landing::begin(self.tree.root(), name, size, self.options.overwrite, space)
     }
 }

@@ -25,11 +25,16 @@ pub(crate) struct Room {
 
 /// The error that a file does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{size} is more than the listener has room for: it stores {limit} in total, and {left} are free")]
+#[error("{} is more than the listener has room for: it stores {limit} in total, and {left} are free", what(*size))]
 pub(crate) struct Full {
-    size: Size,
+    /// None: the sender did not announce it.
+    size: Option<Size>,
     limit: Size,
     left: Size,
+}
+
+fn what(size: Option<Size>) -> String {
+    size.map_or_else(|| "the body, whose size was not announced,".to_owned(), |size| size.to_string())
 }
 
 /// The room that one growing file takes: the bytes that have been written, whatever size was announced. It is freed
@@ -38,7 +43,7 @@ pub(crate) struct Full {
 pub(crate) struct Space {
     room: Room,
     /// The announced size, for the text of a refusal.
-    size: Size,
+    size: Option<Size>,
     held: AtomicU64,
 }
 
@@ -58,12 +63,14 @@ impl Room {
     }
 
     /// Begins to take room for a file of `size` bytes, if it fits now. No room is taken yet.
-    pub(super) fn begin(&self, size: u64) -> Result<Arc<Space>, Full> {
-        let left = self.left();
-        if size > left {
-            return Err(Full { size: Size(size), limit: self.limit, left: Size(left) });
+    /// Without a size, if the smallest file fits.
+    pub(super) fn begin(&self, size: impl Into<Option<u64>>) -> Result<Arc<Space>, Full> {
+        let (left, size) = (self.left(), size.into());
+        let announced = size.map(Size);
+        if size.unwrap_or(BLOCK) > left {
+            return Err(Full { size: announced, limit: self.limit, left: Size(left) });
         }
-        Ok(Arc::new(Space { room: self.clone(), size: Size(size), held: AtomicU64::new(0) }))
+        Ok(Arc::new(Space { room: self.clone(), size: announced, held: AtomicU64::new(0) }))
     }
 
     /// Whether `size` bytes would fit now.
@@ -110,7 +117,8 @@ impl Space {
                 Ok(())
             }
             Err(used) => {
-                let left = limit.0.saturating_sub(used);
+                // What this file holds is free once it is refused.
+                let left = limit.0.saturating_sub(used).saturating_add(self.held.load(Ordering::Relaxed));
                 Err(Full { size: self.size, limit: *limit, left: Size(left) })
             }
         }
@@ -192,9 +200,21 @@ mod tests {
         let other = room.begin(6).unwrap();
         other.claim(6).unwrap();
         announced.claim(4).unwrap();
-        assert_eq!(announced.claim(1).unwrap_err().left, Size(0));
+        assert_eq!(announced.claim(1).unwrap_err().left, Size(4));
         drop(announced);
         assert_eq!(room.left(), 4);
+    }
+
+    #[test]
+    fn a_refusal_of_a_body_of_unknown_size_names_no_size_of_it() {
+        let room = Room::new(Size(3 * BLOCK), BLOCK);
+        let growing = room.begin(None).unwrap();
+        growing.claim(2 * BLOCK).unwrap();
+        assert_eq!(
+            growing.claim(1).unwrap_err().to_string(),
+            "the body, whose size was not announced, is more than the listener has room for: it stores 12.0 KiB in \
+             total, and 8.0 KiB are free"
+        );
     }
 
     #[test]

@@ -380,6 +380,18 @@ fn the_text_of_a_stored_message_is_shown() {
     assert!(lines[0].contains("  two words  (9 B in ") && lines[1].contains("  9 B in "), "{heard}");
 }
 
+/// No program asks the gateway for the message.
+#[test]
+fn a_peer_whose_application_is_slow_is_not_said_to_be_silent() {
+    let world = World::new();
+    let slow = world.gateway("slow", &["--anyone"]);
+    let mut sender = Running::start(world.command(&["send", &slow.peer, "x", "--confirm", "processed"]));
+    let told = sender.says(", Ctrl-C stops");
+    assert!(told.contains("has not processed it yet") && !told.contains("no answer"), "{told}");
+    sender.signal(rustix::process::Signal::INT);
+    sender.end();
+}
+
 #[test]
 fn a_silent_listener_tells_strangers_nothing() {
     let world = World::new();

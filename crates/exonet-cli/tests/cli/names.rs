@@ -8,6 +8,7 @@ use crate::support::{World, arg};
 fn a_name_stands_wherever_a_peer_is_wanted() {
     let world = World::new();
     let id = world.run(&["id", "friend", "--new"]).expect(0).stdout.trim().to_owned();
+    assert_eq!(world.run(&["peer", "list", "--json"]).expect(0).summary()["peers"], 0);
     world.run(&["peer", "add", "friend", &id]).expect(0);
     let listener = world.listen(&["--exit-after", "1", "--allow", "friend"]);
     world.run(&["peer", "add", "lab", &listener.peer]).expect(0);
@@ -45,7 +46,8 @@ fn a_name_is_never_taken_from_another_peer_in_passing() {
     assert_eq!(world.run(&["peer", "show", "lab"]).expect(0).stdout.trim(), peer(1));
     let typo = world.run(&["send", "lav", "x"]).expect(2).stderr;
     assert!(typo.starts_with("exon: ") && typo.contains("there is \"lab\""), "{typo}");
-    world.run(&["peer", "remove", "lab"]).expect(0);
+    let removed = world.run(&["peer", "remove", "lab", "--json"]).expect(0).of_type("removed");
+    assert_eq!((&removed[0]["name"], &removed[0]["peer"]), (&"lab".into(), &peer(1).into()));
     world.run(&["peer", "remove", "lab"]).expect(1);
     world.run(&["send", "lab", "x"]).expect(2);
     for bad in ["-x", "a b", "", &"n".repeat(33), &exonet_proto::NodeId([1; 32]).to_string()] {
@@ -105,6 +107,7 @@ fn the_first_question_makes_an_identity_and_says_so() {
         ["default", "sensor"]
     );
     assert_eq!(listed[0]["id"], first.stdout.trim());
+    assert_eq!(world.run(&["id", "--list", "--json"]).expect(0).summary()["identities"], 2);
     world.run(&["id", "peers", "--new"]).expect(1);
 }
 
@@ -122,6 +125,30 @@ fn nobody_becomes_somebody_else_without_a_word() {
     assert!(!world.path("state/one/key").exists());
     let listed = world.run(&["id", "--list", "--json"]).expect(0).of_type("identity");
     assert!(listed[0]["error"].as_str().unwrap().contains("one"), "{}", listed[0]);
+}
+
+/// Its directory is a link to itself, which is an error to everybody, even to root.
+#[cfg(unix)]
+#[test]
+fn an_identity_that_cannot_be_read_is_not_taken_for_a_missing_one() {
+    let world = World::new();
+    world.run(&["id", "good", "--new"]).expect(0);
+    std::os::unix::fs::symlink("locked", world.path("state/locked")).unwrap();
+    for args in [
+        &["id", "locked"][..],
+        &["send", "--as", "locked", "--continue"],
+        &["outbox", "ls", "--as", "locked"],
+    ] {
+        let told = world.run(args).expect(1).stderr;
+        assert!(told.contains("cannot read") && told.contains("locked/key"), "{told}");
+        assert!(!told.contains("--new"), "{told}");
+    }
+    let listed = world.run(&["id", "--list", "--json"]).expect(0).of_type("identity");
+    assert_eq!(
+        listed.iter().map(|line| line["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["good", "locked"]
+    );
+    assert!(listed[1]["error"].as_str().unwrap().contains("locked/key"), "{}", listed[1]);
 }
 
 #[test]

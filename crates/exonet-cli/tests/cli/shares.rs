@@ -378,6 +378,9 @@ fn a_file_that_changes_while_it_is_fetched_is_told() {
         "{}",
         ended.stderr
     );
+    // The same command fails.
+    assert!(ended.stderr.contains("--root") && ended.stderr.contains("--force"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("same command"), "{}", ended.stderr);
     assert!(films.part().exists() && !films.target().exists());
     // The new version is not mixed with the old one.
     let ended = films.get(&[&server.peer], &[]).end().expect(1);

@@ -234,6 +234,7 @@ fn the_outbox_of_a_running_node_is_shown_and_hurried_and_given_up() {
     assert_eq!((count(&hurried, "messages"), count(&hurried, "answered")), (1, 0));
     let dropped = outbox(world, &["drop", &numbers[1], "--json"]);
     assert_eq!(dropped.lines().len(), 2, "{}", dropped.stdout);
+    assert_eq!(dropped.of_type("message")[0]["number"].to_string(), numbers[1]);
     assert_eq!(open(world), 2);
     assert!(outbox(world, &["drop", &numbers[1]]).expect(1).stderr.contains("no message"));
     assert_eq!(outbox(world, &["drop", "--all", "--json"]).expect(3).lines().len(), 3);

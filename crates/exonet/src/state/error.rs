@@ -297,18 +297,26 @@ impl StateError {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io { action, path: path.into(), error }
     }
+
+    /// Whether a write failed for want of room, and may succeed later.
+    pub(crate) fn lacks_room(&self) -> bool {
+        matches!(self, Self::Io { error, .. } if is_full(error.kind()))
+    }
 }
 
 fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" by process {pid}"))
 }
 
+const fn is_full(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(kind, Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge)
+}
+
 fn advice(error: &io::Error) -> &'static str {
     use io::ErrorKind as Kind;
     match error.kind() {
-        Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => {
-            "; free some space there and try again"
-        }
+        kind if is_full(kind) => "; free some space there and try again",
         Kind::ReadOnlyFilesystem => "; choose a directory that can be written",
         Kind::PermissionDenied => "; check its owner and permissions, or choose another directory",
         Kind::NotADirectory => "; a part of that path is not a directory",

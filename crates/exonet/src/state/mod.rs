@@ -204,7 +204,7 @@ impl StateDir {
     /// [`StateError::Exhausted`] beyond [`exonet_proto::MAX_NUMBER`]; [`StateError::LockLost`]; [`StateError::Io`].
     ///
     /// After an error, either the previous record or this one is on disk, and no other. A node that cannot store must
-    /// stop.
+    /// stop, or wait with what depends on the record and store the same again, as nodes do for want of room.
     pub fn store(&self, record: ClockRecord) -> Result<(), StateError> {
         let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         self.lock.verify()?;

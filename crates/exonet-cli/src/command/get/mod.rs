@@ -366,8 +366,16 @@ impl<'a> Download<'a> {
             return failure;
         }
         let part = course.part.path().display();
+        let further = if self.standings.have_another() {
+            format!(
+                "--root {} continues from there, with a node that has this version; --force begins again, with another",
+                course.root
+            )
+        } else {
+            "the same command continues from there".to_owned()
+        };
         self.settings.note(format!(
-            "{} of {} are kept in {part}: the same command continues from there",
+            "{} of {} are kept in {part}: {further}",
             Size(here),
             Size(course.shape.size)
         ));

@@ -88,6 +88,11 @@ impl Standings {
         self.all.iter().all(|standing| matches!(standing.state, State::Out(_)))
     }
 
+    /// Whether a server has another version of the file.
+    pub(super) fn have_another(&self) -> bool {
+        self.all.iter().any(|standing| matches!(standing.state.words().0, "changed" | "differs"))
+    }
+
     /// One line per server, with the reason why it delivers nothing.
     pub(super) fn reasons(&self) -> String {
         let reason = |standing: &Standing| match standing.state.words() {

@@ -76,7 +76,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
         Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
         None => None,
     };
-    if !settings.identity.is_there() {
+    if !settings.identity.is_there()? {
         node::can_bind(args.bind.as_deref()).await?;
     }
     be_somebody(settings)?;

@@ -204,6 +204,8 @@ fn print_body(settings: &Settings, row: Row, body: &[u8]) -> Result<Exit, Failur
 #[derive(Serialize)]
 struct Dropped {
     r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
     outcome: &'static str,
     id: Option<String>,
 }
@@ -235,13 +237,18 @@ async fn give_up(
             return Err(running::no_message(settings, which));
         }
     }
+    // A message that has its outcome has no number any more.
+    let left: Vec<_> = left
+        .into_iter()
+        .map(|(message, receipt)| (node.waiting(&message, 0).and_then(|waiting| waiting.number), receipt))
+        .collect();
     left.iter().for_each(|(_, receipt)| receipt.abandon());
     let mut tally = Tally::default();
-    for (_, receipt) in left {
+    for (number, receipt) in left {
         let settled = receipt.await;
         tally.add(settled.outcome);
         let (outcome, id) = (outcome_name(settled.outcome), settled.id.map(|id| id.to_string()));
-        settings.output.line(&Dropped { r#type: "message", outcome, id })?;
+        settings.output.line(&Dropped { r#type: "message", number, outcome, id })?;
     }
     node.close(GOODBYE).await;
     sum_up_dropped(settings, tally)

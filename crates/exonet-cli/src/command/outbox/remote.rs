@@ -163,7 +163,8 @@ pub(super) async fn give_up(
         if let Reply::Settled(settled) = reply {
             tally.count(settled.outcome);
             let outcome = settled.outcome.name();
-            settings.output.line(&Dropped { r#type: "message", outcome, id: settled.id })?;
+            let number = Some(settled.n);
+            settings.output.line(&Dropped { r#type: "message", number, outcome, id: settled.id })?;
         }
     }
     sum_up_dropped(settings, tally)

@@ -28,7 +28,7 @@ pub(super) async fn run(settings: &Settings, args: &ProxyArgs) -> Result<Exit, F
 
 async fn serve(settings: &Settings, args: &ProxyServeArgs) -> Result<Exit, Failure> {
     tunnel::raise_files();
-    if !settings.identity.is_there() {
+    if !settings.identity.is_there()? {
         node::can_bind(args.bind.as_deref()).await?;
     }
     be_somebody(settings)?;

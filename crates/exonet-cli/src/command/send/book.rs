@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::SILENCE;
 use super::report::{Line, Summary};
-use crate::args::SendArgs;
+use crate::args::{Confirmed, SendArgs};
 use crate::command::refusals::Refusals;
 use crate::command::show;
 use crate::command::stop::{Stop, stop};
@@ -133,14 +133,27 @@ impl<'a> Book<'a> {
                 () = &mut silence, if !told => {
                     told = true;
                     if self.tally == Tally::default() && !self.open.is_empty() {
-                        let names: Vec<String> = self.peers.iter().map(NodeId::short).collect();
-                        let peers = names.join(", ");
-                        let hint = self.settings.carrier_hint();
-                        self.settings
-                            .note(format!("no answer from {peers} yet; still trying, Ctrl-C stops{hint}"));
+                        self.say_what_lacks(node, args);
                     }
                 }
             }
+        }
+    }
+
+    /// Says why no message has its outcome yet: a peer has not answered, or its application is slow.
+    fn say_what_lacks(&self, node: &Node, args: &SendArgs) {
+        let answers = |peer: &&NodeId| node.peer(**peer).stats().is_some_and(|stats| stats.remote.is_some());
+        let (there, silent): (Vec<_>, Vec<_>) = self.peers.iter().partition(answers);
+        let names = |peers: &[&NodeId]| peers.iter().map(|peer| peer.short()).collect::<Vec<_>>().join(", ");
+        if silent.is_empty() {
+            let done = if args.confirm == Confirmed::Processed { "processed" } else { "taken" };
+            let peers = names(&there);
+            self.settings.note(format!(
+                "{peers} answers, and its application has not {done} it yet; still waiting, Ctrl-C stops"
+            ));
+        } else {
+            let (peers, hint) = (names(&silent), self.settings.carrier_hint());
+            self.settings.note(format!("no answer from {peers} yet; still trying, Ctrl-C stops{hint}"));
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
         Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
         None => None,
     };
-    if !settings.identity.is_there() {
+    if !settings.identity.is_there()? {
         node::can_bind(args.bind.as_deref()).await?;
     }
     be_somebody(settings)?;

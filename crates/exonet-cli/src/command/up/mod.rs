@@ -32,7 +32,7 @@ use crate::units::{self, counted};
 pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Failure> {
     available("up")?;
     check_reach(args)?;
-    if args.bind.is_some() && !settings.identity.is_there() {
+    if args.bind.is_some() && !settings.identity.is_there()? {
         node::can_bind(args.bind.as_deref()).await?;
     }
     be_somebody(settings)?;

@@ -56,7 +56,8 @@ fn the_sender_of_a_message_gets_its_answer_and_both_are_delivered() {
     assert_eq!(own, ["/wByYXc=", "raw", "urgent", TRACE]);
     let path = format!("/v1/messages/{}?wait_ms=60000", told["id"].as_str().unwrap());
     assert_eq!(outcome(&shop, &path), "processed");
-    shop.post(&Gateway::answer_to(&got), &json!({})).expect(200);
+    assert_eq!(shop.fails(&got, &json!({}), (400, "bad_request")), true);
+    shop.post(&Gateway::answer_to(&got), &json!({ "text": "" })).expect(200);
     assert_eq!(till.message("")["text"], "");
 
     // A stream of events gives the next one as soon as this one is answered.

@@ -10,6 +10,8 @@ fn a_call_is_answered_by_a_client_of_another_gateway() {
     let world = World::new();
     let (near, far) = (world.gateway("near", &[]), world.gateway("far", &["--anyone"]));
     let call = json!({ "to": far.peer, "method": "price", "text": "tea", "deadline_ms": 60_000 });
+    let long = json!({ "to": far.peer, "method": "price", "deadline_ms": 3_600_001 });
+    assert_eq!(near.post("/v1/calls", &long).expect(400).code(), "bad_request");
     // No client is there: it certainly does not run.
     let told = near.post("/v1/calls", &call).expect(502);
     assert_eq!(

@@ -30,6 +30,30 @@ fn a_message_is_delivered_and_its_outcome_is_the_answer() {
 }
 
 #[test]
+fn json_arrives_as_it_is_written_and_no_message_is_empty_by_mistake() {
+    let world = World::new();
+    let gate = world.gateway("shop", &[]);
+    let mut till = world.listen(&["--as", "till"]);
+    let post = |fields: &str| {
+        let draft = format!(r#"{{"to": "{}", "wait_ms": 60000{fields}}}"#, till.peer);
+        let headers = format!("{}Content-Type: application/json\r\n", gate.shown());
+        gate.ask("POST", "/v1/messages", &headers, draft.as_bytes())
+    };
+    for lacking in ["", r#", "text": null"#, r#", "base64": null"#] {
+        let told = post(lacking).expect(400).json();
+        assert!(told["error"]["message"].as_str().unwrap().contains(r#"`"text": ""`"#), "{told}");
+    }
+    let values = ["null", r#"{"z": 18446744073709551617,"a":1, "a" : 1e400}"#, r#""""#];
+    for value in values {
+        post(&format!(r#", "json": {value} "#)).expect(200);
+    }
+    post(r#", "text": """#).expect(200);
+    // What was refused has not been sent.
+    let mut next = || till.running.line_of("message")["text"].clone();
+    assert_eq!([next(), next(), next(), next()], [values[0], values[1], values[2], ""]);
+}
+
+#[test]
 fn what_is_wrong_with_a_message_is_said() {
     let world = World::new();
     let gate = world.gateway("shop", &[]);
@@ -41,6 +65,11 @@ fn what_is_wrong_with_a_message_is_said() {
         (json!({ "to": peer, "text": "x", "base64": "eA==" }), 400, "bad_request"),
         (json!({ "to": peer, "base64": "?" }), 400, "bad_request"),
         (json!({ "to": peer, "txt": "x" }), 400, "bad_request"),
+        (
+            json!([peer, "x", null, null, "", "normal", null, "delivered", false, null, null]),
+            400,
+            "bad_request",
+        ),
         (json!({ "to": peer, "text": "x", "id": "a/b" }), 400, "bad_request"),
         (json!({ "to": peer, "text": "x".repeat((16 << 20) + 1) }), 413, "too_large"),
     ] {

@@ -84,6 +84,26 @@ pub(super) struct Taking<'a> {
     started: Instant,
     term: Option<Term>,
     printed: Instant,
+    stuck: Stuck,
+}
+
+/// Why nothing can be stored now, as it was last printed. Each piece that is refused for now has the reason again.
+#[derive(Debug, Default)]
+struct Stuck(Option<String>);
+
+impl Stuck {
+    /// Whether the reason is to be printed: it is another one, or something was stored since the last.
+    fn is_news(&mut self, why: &str) -> bool {
+        let new = self.0.as_deref() != Some(why);
+        if new {
+            self.0 = Some(why.to_owned());
+        }
+        new
+    }
+
+    fn over(&mut self) {
+        self.0 = None;
+    }
 }
 
 impl<'a> Taking<'a> {
@@ -97,7 +117,8 @@ impl<'a> Taking<'a> {
         let watched = console::user_attended_stderr() && !settings.quiet && !settings.output.is_json();
         let (started, term) = (Instant::now(), watched.then(Term::stderr));
         let here = BTreeSet::new();
-        Self { settings, args, open, store, out, here, refused: 0, started, term, printed: started }
+        let stuck = Stuck::default();
+        Self { settings, args, open, store, out, here, refused: 0, started, term, printed: started, stuck }
     }
 
     pub(super) async fn run(mut self, stop: Pin<&mut impl Future<Output = Stop>>) -> Result<Exit, Failure> {
@@ -190,6 +211,7 @@ impl<'a> Taking<'a> {
         let (name, size, outcome, reason) = match taken {
             Taken::File { path, size, already_there, .. } => {
                 self.here.insert(path.clone());
+                self.stuck.over();
                 (path, *size, if *already_there { "there" } else { "stored" }, None)
             }
             Taken::Refused { what, reason, .. } => {
@@ -197,8 +219,11 @@ impl<'a> Taking<'a> {
                 (what, 0, "refused", Some(reason.as_str()))
             }
             Taken::NotNow { error, .. } => {
-                self.clear();
-                self.settings.error(format!("cannot store it now: {error}; still trying"));
+                let why = error.to_string();
+                if self.stuck.is_news(&why) {
+                    self.clear();
+                    self.settings.error(format!("cannot store it now: {why}; still trying"));
+                }
                 return Ok(());
             }
             _ => return Ok(()),
@@ -328,4 +353,18 @@ fn hash(out: &std::path::Path, paths: &BTreeSet<String>) -> Result<Option<Hex32>
         hashes.push((path.as_str(), Hex32(hasher.finalize().into())));
     }
     Ok(listing(hashes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_printed_once_until_something_is_stored() {
+        let mut stuck = Stuck::default();
+        assert!(stuck.is_news("full") && !stuck.is_news("full"));
+        assert!(stuck.is_news("denied") && !stuck.is_news("denied"));
+        stuck.over();
+        assert!(stuck.is_news("denied"));
+    }
 }
