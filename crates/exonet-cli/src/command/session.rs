@@ -118,15 +118,20 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
 
     let mut talk = Talk::new(session);
     let end = tokio::select! {
-        end = talk.run(settings) => match end? {
+        end = talk.run(settings) => end.map(|end| match end {
             None => End::Both,
             Some(SessionEnd::Forgotten) if !known => End::Nowhere,
             Some(end) => End::Other(end),
-        },
-        stop = &mut stopped => End::Stopped(stop),
+        }),
+        stop = &mut stopped => Ok(End::Stopped(stop)),
     };
-    let Talk { sent, received, outcomes, mut open, .. } = talk;
+    let Talk { sent, received, outcomes, mut open, sender, receiver, .. } = talk;
+    // A handle that is dropped before the node is closed ends its session, and the other side is told.
+    let kept = matches!(end, Ok(End::Stopped(_))) && settings.keeps_journal();
+    let left = kept.then_some((sender, receiver));
     node.close(GOODBYE).await;
+    drop(left);
+    let end = end?;
     let mut tally = outcomes;
     while let Some(settled) = open.next().await {
         settled.into_iter().for_each(|settled| tally.add(settled.outcome));

@@ -160,6 +160,50 @@ fn a_session_with_nobody_ends_in_time() {
     assert_eq!(told.summary()["end"], "left");
 }
 
+/// The end of a session that is not kept reaches the other side, and ends its program.
+#[test]
+fn the_other_side_is_told_of_a_session_that_is_aborted() {
+    let world = World::new();
+    let mut server = world.serve(&["--sessions", "s", "--exec", "cat"]);
+    let open = ["session", "open", "s", &server.peer, "--json"];
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 130), (Signal::HUP, 130)] {
+        let mut client = talk(&world, &open);
+        let mut input = client.stdin();
+        writeln!(input, "one").unwrap();
+        hears(&mut client, "one", "");
+        client.signal(signal);
+        client.end().expect(code);
+        let end = server.running.line_of("session_end");
+        assert!(end["end"].as_str().unwrap().contains("given it up"), "{end}");
+    }
+    let mut client = talk(&world, &[&open[..], &["--timeout", "3s"]].concat());
+    let mut input = client.stdin();
+    writeln!(input, "one").unwrap();
+    let ended = client.end().expect(4);
+    assert_eq!(ended.summary()["end"], "timed out");
+    let end = server.running.line_of("session_end");
+    assert!(end["end"].as_str().unwrap().contains("given it up"), "{end}");
+}
+
+/// Whatever is left of a session that has expired, a run that continues it ends.
+#[test]
+fn an_expired_session_cannot_continue() {
+    let world = World::new();
+    let mut server = world.serve(&["--sessions", "s", "--exec", "cat"]);
+    world.run(&["id", "me", "--new"]).expect(0);
+    let open = ["session", "open", "s", &server.peer, "--as", "me", "--json"];
+    let mut client = talk(&world, &[&open[..], &["--idle", "500ms"]].concat());
+    let id = client.line_of("session")["id"].as_str().unwrap().to_owned();
+    let mut input = client.stdin();
+    writeln!(input, "one").unwrap();
+    let ended = client.end().expect(4);
+    assert_eq!(ended.summary()["end"], "expired");
+    server.running.line_of("session_end");
+    let told = world.feed(&[&open[..], &["--id", &id]].concat(), b"two\n").expect(4);
+    let end = told.summary()["end"].as_str().unwrap().to_owned();
+    assert!(["forgotten", "expired"].contains(&&*end), "{end}: {}", told.stderr);
+}
+
 /// Waits for this message. One that was printed, or given to a process, just before that was killed may come again before it.
 fn hears(client: &mut Running, text: &str, before: &str) {
     loop {

@@ -124,8 +124,12 @@ async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, 
         // The client gets the rest when it is back.
         drop(tokio::time::timeout(GOODBYE, closed).await);
     }
-    let status = if ended.is_ok() { process.wait().await } else { process.end().await };
-    (ended, status)
+    if ended.is_ok() {
+        return (ended, process.wait().await);
+    }
+    // The client is told at once: the process may take a while to end.
+    drop((sender, receiver));
+    (ended, process.end().await)
 }
 
 async fn feed(
