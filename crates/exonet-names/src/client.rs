@@ -129,7 +129,7 @@ impl Naming for ServerNames {
                 Reply::Done => Ok(()),
                 Reply::Superseded { generation } => Err(NamingError::Superseded { generation }),
                 Reply::Denied { why } => Err(NamingError::Denied(why)),
-                Reply::Failed { why } => Err(NamingError::Unreachable(why)),
+                Reply::Failed { why } => Err(NamingError::Storage(why)),
                 _ => Err(NamingError::Damaged("the server answered another question".to_owned())),
             }
         })

@@ -264,6 +264,10 @@ fn advised(failure: Failure, error: &NamingError) -> Failure {
         NamingError::Taken { .. } => {
             failure.hint("its owner can unbind it: exon names unbind NAME --as IDENTITY")
         }
+        NamingError::Storage(_) => failure.hint(
+            "if a name server holds the file, name that server by --names; otherwise check the disk and the rights of \
+             the file",
+        ),
         NamingError::NoServer => failure.hint("`exon names serve` starts a name server"),
         NamingError::Unreachable(_) => {
             failure.hint("check --names or EXON_NAMES, and whether the name service runs there")
