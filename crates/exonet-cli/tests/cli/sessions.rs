@@ -71,6 +71,16 @@ fn what_is_not_served_or_cannot_run_is_told() {
         let told = world.feed(wrong, b"");
         assert!(told.stderr.contains(words), "{}", told.stderr);
     }
+    let listener = world.listen(&["--as", "l", "--state", arg(&world.path("l"))]);
+    let echo = world.serve(&["--as", "e", "--state", arg(&world.path("e")), "--echo"]);
+    for (peer, why) in [(&listener.peer, "no session \"s\" is served here"), (&echo.peer, "takes calls only")]
+    {
+        // Its input stays open.
+        let told = talk(&world, &["session", "open", "s", peer, "--json"]);
+        let told = told.end().expect(4);
+        assert_eq!(told.summary()["end"], "refused");
+        assert!(told.stderr.contains(why), "{}", told.stderr);
+    }
     let message = world.run(&["send", &server.peer, "plain"]).expect(4);
     assert!(message.stderr.contains("takes no messages"), "{}", message.stderr);
 }
