@@ -170,6 +170,22 @@ fn a_session_with_nobody_ends_in_time() {
     assert_eq!(told.summary()["end"], "left");
 }
 
+/// What the other side has not waited for is told; the end of the input is not taken for more of it.
+#[test]
+fn input_that_remains_is_told() {
+    let world = World::new();
+    let server = world.serve(&["--sessions", "s", "--exec", "sh", "-c", "read line; echo \"had $line\""]);
+    let open = ["session", "open", "s", &server.peer, "--json"];
+    let whole = world.feed(&open, b"one\n").expect(0);
+    assert_eq!(whole.summary()["input_remained"], false);
+    let mut client = talk(&world, &open);
+    let mut input = client.stdin();
+    writeln!(input, "one").unwrap();
+    let told = client.end().expect(4);
+    assert_eq!((&told.summary()["end"], &told.summary()["input_remained"]), (&"closed".into(), &true.into()));
+    assert!(told.stderr.contains("input that remained was not sent"), "{}", told.stderr);
+}
+
 /// The end of a session that is not kept reaches the other side, and ends its program.
 #[test]
 fn the_other_side_is_told_of_a_session_that_is_aborted() {
