@@ -186,6 +186,10 @@ fn what_leads_nowhere_is_told() {
     assert!(told.stderr.contains("there is no file of names"), "{}", told.stderr);
     let told = world.run(&["names", "bind", "sort", "nonsense", "--names", &file]).expect(2);
     assert!(told.stderr.contains("HOST:PORT is wanted"), "{}", told.stderr);
+    for nowhere in ["0.0.0.0:33", "[::]:33"] {
+        let told = world.run(&["names", "bind", "sort", nowhere, "--names", &file]).expect(2);
+        assert!(told.stderr.contains(&format!("no other node can reach {nowhere}")), "{}", told.stderr);
+    }
     let plain = world.serve(&["--as", "plain", "--state", arg(&world.path("plain")), "--echo"]);
     let told = world.run(&["names", "ls", "--names", &plain.peer]).expect(1);
     assert!(told.stderr.contains("that node is no name server"), "{}", told.stderr);
