@@ -236,6 +236,10 @@ fn failed(settings: &Settings, error: &BuildError) -> Failure {
             "a stored identity starts once the name service confirms that it lives here: check --names or \
              EXON_NAMES, and whether the service runs there",
         ),
+        BuildError::Naming(NamingError::Storage(_)) => failure.hint(
+            "a stored identity starts once the name service has stored that it lives here: if a name server holds the \
+             file, name that server by --names; otherwise check the disk",
+        ),
         BuildError::State(StateError::Locked { .. }) => {
             let options = settings.identity.options();
             failure.in_use().hint(format!(

@@ -129,7 +129,7 @@ impl Naming for ServerNames {
                 Reply::Done => Ok(()),
                 Reply::Superseded { generation } => Err(NamingError::Superseded { generation }),
                 Reply::Denied { why } => Err(NamingError::Denied(why)),
-                Reply::Failed { why } => Err(NamingError::Unreachable(why)),
+                Reply::Failed { why } => Err(NamingError::Storage(why)),
                 _ => Err(NamingError::Damaged("the server answered another question".to_owned())),
             }
         })
@@ -146,6 +146,10 @@ fn unanswered(error: &CallError, patience: Duration) -> NamingError {
         CallError::Expired => {
             NamingError::Unreachable(format!("nothing came within {} s", patience.as_secs()))
         }
+        CallError::Failed { status: ReplyStatus::FAILED, .. } => {
+            NamingError::Unreachable("the name server has ended".to_owned())
+        }
+        CallError::Failed { status, .. } => NamingError::Unreachable(format!("its reply says: {status}")),
         other => NamingError::Unreachable(other.to_string()),
     }
 }

@@ -16,11 +16,15 @@ use crate::table::Table;
 /// How often a watcher reads the file, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_FOR: Duration = Duration::from_secs(30);
+/// How long a change waits for the lock of the file, and the interval between two attempts.
+const PATIENCE: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(20);
 /// The longest file, in bytes.
 const LONGEST: u64 = 64 << 20;
 
 /// Names in a file, which people can read and the processes of this machine share. A change replaces the whole file,
-/// and counts only once the new file is durable. Changes are made one after the other.
+/// and counts only once the new file is durable. Changes are made one after the other. If another process holds the
+/// file, a change waits for five seconds at most, and then fails with [`NamingError::Storage`].
 #[derive(Clone, Debug)]
 pub struct FileNames {
     path: PathBuf,
@@ -39,7 +43,7 @@ impl FileNames {
     ) -> Answer<'static, T> {
         let path = self.path.clone();
         let ran = spawn_blocking(move || what(&path));
-        Box::pin(async move { ran.await.map_err(|e| NamingError::Unreachable(e.to_string()))? })
+        Box::pin(async move { ran.await.map_err(|e| NamingError::Storage(e.to_string()))? })
     }
 
     fn change<T: Send + 'static>(
@@ -47,7 +51,7 @@ impl FileNames {
         what: impl FnOnce(&mut Table) -> Result<T, NamingError> + Send + 'static,
     ) -> Answer<'static, T> {
         self.with(|path| {
-            let _alone = lock(path)?;
+            let _alone = lock(path, PATIENCE)?;
             let mut table = read(path)?;
             let before = table.clone();
             let done = what(&mut table)?;
@@ -102,22 +106,31 @@ impl Naming for FileNames {
     }
 }
 
-/// Locks the file at `path` against changes by others, until the returned file is dropped. The lock is a file of its
-/// own, since the file itself is replaced.
-pub(crate) fn lock(path: &Path) -> Result<File, NamingError> {
-    let beside = lock_of(path);
-    let file = open_lock(&beside).and_then(|file| FileExt::lock(&file).map(|()| file));
-    file.map_err(|error| unreachable("lock", &beside, &error))
+/// Locks the file at `path` against changes by others, until the returned file is dropped. If another process has
+/// locked it, tries again for `patience`: a name server holds its lock for as long as it runs.
+fn lock(path: &Path, patience: Duration) -> Result<File, NamingError> {
+    let until = std::time::Instant::now() + patience;
+    loop {
+        if let Some(file) = try_lock(path)? {
+            return Ok(file);
+        }
+        if std::time::Instant::now() >= until {
+            let path = path.display();
+            return Err(NamingError::Storage(format!("a name server or another process holds {path}")));
+        }
+        std::thread::sleep(AGAIN);
+    }
 }
 
-/// Like [`lock`], but does not wait. None: the file is already locked.
+/// Locks the file at `path` as [`lock`] does, but does not wait. None: the file is already locked. The lock is a file
+/// of its own, since the file itself is replaced.
 pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, NamingError> {
     let beside = lock_of(path);
-    let file = open_lock(&beside).map_err(|error| unreachable("open", &beside, &error))?;
+    let file = open_lock(&beside).map_err(|error| unusable("open", &beside, &error))?;
     match FileExt::try_lock(&file) {
         Ok(()) => Ok(Some(file)),
         Err(fs4::TryLockError::WouldBlock) => Ok(None),
-        Err(fs4::TryLockError::Error(error)) => Err(unreachable("lock", &beside, &error)),
+        Err(fs4::TryLockError::Error(error)) => Err(unusable("lock", &beside, &error)),
     }
 }
 
@@ -141,14 +154,14 @@ pub(crate) fn read(path: &Path) -> Result<Table, NamingError> {
             Err(NamingError::Damaged(format!("{} is too long", path.display())))
         }
         Ok(_) => {
-            let text = fs::read_to_string(path).map_err(|error| unreachable("read", path, &error))?;
+            let text = fs::read_to_string(path).map_err(|error| unusable("read", path, &error))?;
             Table::from_text(&text).map_err(|error| match error {
                 NamingError::Damaged(why) => NamingError::Damaged(format!("{}: {why}", path.display())),
                 other => other,
             })
         }
         Err(error) if error.kind() == ErrorKind::NotFound && is_in_a_directory(path) => Ok(Table::default()),
-        Err(error) => Err(unreachable("read", path, &error)),
+        Err(error) => Err(unusable("read", path, &error)),
     }
 }
 
@@ -159,7 +172,7 @@ fn is_in_a_directory(path: &Path) -> bool {
 
 /// Replaces the file at `path` by `table`, as a whole; it is durable when this returns.
 pub(crate) fn write(path: &Path, table: &Table) -> Result<(), NamingError> {
-    let failed = |error: &io::Error| unreachable("write", path, error);
+    let failed = |error: &io::Error| unusable("write", path, error);
     let directory = match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),
@@ -173,6 +186,23 @@ pub(crate) fn write(path: &Path, table: &Table) -> Result<(), NamingError> {
     Ok(())
 }
 
-fn unreachable(doing: &str, path: &Path, error: &io::Error) -> NamingError {
-    NamingError::Unreachable(format!("cannot {doing} {}: {error}", path.display()))
+fn unusable(doing: &str, path: &Path, error: &io::Error) -> NamingError {
+    NamingError::Storage(format!("cannot {doing} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_holds_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("names");
+        let held = lock(&path, Duration::ZERO).unwrap();
+        let error = lock(&path, Duration::ZERO).unwrap_err();
+        let why = format!("a name server or another process holds {}", path.display());
+        assert_eq!(error, NamingError::Storage(why));
+        drop(held);
+        lock(&path, Duration::ZERO).unwrap();
+    }
 }

@@ -74,7 +74,7 @@ impl NameServer {
             let Some(lock) = file::try_lock(&opened)? else { return Err(ServerError::InUse(opened)) };
             Ok((lock, file::read(&opened)?))
         });
-        let (lock, table) = opened.await.map_err(|e| NamingError::Unreachable(e.to_string()))??;
+        let (lock, table) = opened.await.map_err(|e| NamingError::Storage(e.to_string()))??;
         let desk = Arc::new(Desk {
             path,
             key,
@@ -166,7 +166,8 @@ impl Desk {
         }
         let (path, written) = (self.path.clone(), table.clone());
         let wrote = spawn_blocking(move || file::write(&path, &written)).await;
-        wrote.map_err(|e| NamingError::Unreachable(e.to_string()))??;
+        let wrote = wrote.map_err(|e| NamingError::Storage(e.to_string())).and_then(|wrote| wrote);
+        wrote.inspect_err(|error| tracing::error!("a change of the names is not stored: {error}"))?;
         *self.table() = table;
         self.changed.notify_waiters();
         Ok(reply)

@@ -92,6 +92,7 @@ pub(crate) enum Reply {
     Denied {
         why: String,
     },
+    /// The server cannot store the change.
     Failed {
         why: String,
     },
@@ -141,6 +142,7 @@ impl Reply {
             NamingError::Unbound(_) => Self::Unbound,
             NamingError::Superseded { generation } => Self::Superseded { generation },
             NamingError::Denied(why) => Self::Denied { why },
+            NamingError::Storage(why) => Self::Failed { why },
             other => Self::Failed { why: other.to_string() },
         }
     }
@@ -170,7 +172,7 @@ impl Reply {
             Self::Unbound => NamingError::Unbound(name.clone()),
             Self::Superseded { generation } => NamingError::Superseded { generation },
             Self::Denied { why } => NamingError::Denied(why),
-            Self::Failed { why } => NamingError::Unreachable(why),
+            Self::Failed { why } => NamingError::Storage(why),
             Self::Found { .. } | Self::Names { .. } | Self::Bound { .. } | Self::Done => {
                 damaged("the answer to another question")
             }

@@ -123,6 +123,24 @@ async fn one_server_at_a_time_has_a_file() {
     assert!(matches!(wrong, Err(exonet_names::ServerError::Key)));
 }
 
+/// A server that cannot store a change answers, and says why.
+#[tokio::test]
+async fn a_server_says_that_it_cannot_store_a_change() {
+    let served = Served::new().await;
+    let client = served.client(key(1)).await;
+    let path = served.place.path().join("names");
+    std::fs::create_dir(&path).unwrap();
+    let record = record(key(1).node_id(), 1, 0);
+    let error = client.bind(&name("chat"), &record, Expect::Unbound).await.unwrap_err();
+    let claimed = client.claim(&key(1).node_id(), term(1, 1)).await.unwrap_err();
+    for error in [error, claimed] {
+        let said = format!("the name service cannot use its file: cannot write {}: ", path.display());
+        let NamingError::Storage(why) = &error else { panic!("{error}") };
+        assert!(error.to_string().starts_with(&said) && !why.contains("name service"), "{error}");
+    }
+    assert_eq!(client.look_up(&name("chat")).await, Ok(None));
+}
+
 #[tokio::test]
 async fn a_damaged_file_is_named_and_stays() {
     let place = tempfile::tempdir().unwrap();

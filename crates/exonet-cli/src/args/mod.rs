@@ -151,7 +151,10 @@ impl Cli {
             Command::Cp(args) if !args.code => drop(args.words()?),
             Command::Get(args) => drop(args.code()?),
             Command::Group(GroupArgs { command: GroupCommand::Send(args) }) => group::check(args)?,
-            Command::Serve(args) => exec::check(&["serve"], &args.exec)?,
+            Command::Serve(args) => {
+                exec::check(&["serve"], &args.exec)?;
+                args.check()?;
+            }
             Command::Listen(args) => exec::check(&["listen"], &args.exec)?,
             _ => {}
         }

@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::Args;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _};
 use exonet::NodeId;
 use exonet::naming::Name;
 
-use super::MetricsArgs;
+use super::{Cli, MetricsArgs};
 use crate::peers::parse_id;
 use crate::units::{Size, parse_span};
 
@@ -87,10 +88,11 @@ pub(crate) struct ServeArgs {
     /// Run at most this many calls of a method at once; more calls wait at their callers
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrency: u16,
-    /// End a process that runs for longer; its caller gets `timed out`
+    /// End the process of a call if it runs for longer; its caller gets `timed out`. No process of a session is ended
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
-    /// End a process if its caller has been silent for this long; a waiting caller asks every 5 s
+    /// End the process of a call if its caller has been silent for this long; a waiting caller asks every 5 s. No
+    /// process of a session is ended: its client sets a time by `exon session open --idle`
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) end_orphans: Option<Duration>,
     /// Refuse a body that is larger than this
@@ -110,6 +112,25 @@ pub(crate) struct ServeArgs {
     pub(crate) exit_after: Option<u64>,
 }
 
+impl ServeArgs {
+    /// Checks that each option for calls has calls to which it applies.
+    pub(super) fn check(&self) -> Result<(), clap::Error> {
+        if self.sessions.is_empty() || !self.methods.is_empty() {
+            return Ok(());
+        }
+        let option = match (self.timeout, self.end_orphans) {
+            (Some(_), _) => "--timeout",
+            (None, Some(_)) => "--end-orphans",
+            (None, None) => return Ok(()),
+        };
+        let why = format!(
+            "{option} is for calls, and --sessions without --method serves none\n\n  \
+             tip: the client of a session sets its time by `exon session open --idle`"
+        );
+        Err(Cli::command().error(ErrorKind::ArgumentConflict, why))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -119,6 +140,19 @@ mod tests {
     fn checked(words: &[&str]) -> Result<Cli, String> {
         let line = ["exon", "serve", "--method", "m"].iter().chain(words);
         Cli::try_parse_from(line).and_then(Cli::check).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_option_for_calls_needs_calls() {
+        let serve = |words: &[&str]| {
+            let line = ["exon", "serve", "--sessions", "s"].iter().chain(words).chain(&["--exec", "cat"]);
+            Cli::try_parse_from(line).and_then(Cli::check).map_err(|error| error.to_string())
+        };
+        for option in ["--timeout", "--end-orphans"] {
+            let error = serve(&[option, "1m"]).unwrap_err();
+            assert!(error.contains(&format!("{option} is for calls")), "{error}");
+            serve(&[option, "1m", "--method", "m"]).unwrap();
+        }
     }
 
     #[test]

@@ -39,8 +39,8 @@ EXIT CODES
     0  both sides have ended the session, and every line was delivered
     1  an error
     3  it is unknown whether some line was delivered
-    4  the other side refused, aborted or forgot the session, some line was not delivered, or both
-       sides have not ended the session within --timeout
+    4  the other side refused, aborted or forgot the session, or ended it before the end of the
+       input; some line was not delivered; or both sides have not ended it within --timeout
     6  the session stays open, and --id continues it
   130  interrupted";
 

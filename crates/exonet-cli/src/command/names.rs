@@ -1,5 +1,6 @@
 //! `exon names`: names of services.
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,6 +191,11 @@ async fn own(settings: &Settings) -> Result<Arc<dyn Naming>, Failure> {
 }
 
 async fn bind(settings: &Settings, name: &Name, addresses: &[String]) -> Result<(), Failure> {
+    if let Some(nowhere) = addresses.iter().find(|hint| leads_nowhere(hint)) {
+        return Err(Failure::new(format!("no other node can reach {nowhere}"))
+            .hint("give an address of this machine, and the port of the node")
+            .wrong_usage());
+    }
     let naming = own(settings).await?;
     let id = settings.identity.look()?;
     let peer = PeerAddr::new(id, addresses).map_err(|e| Failure::new("cannot bind the name").because(&e))?;
@@ -204,6 +210,12 @@ async fn bind(settings: &Settings, name: &Name, addresses: &[String]) -> Result<
     bound.await.map_err(|error| failed("bind", name, &error))?;
     settings.note(format!("{name} is bound to {}", record.peer));
     settings.output.line(&Shown::new(name, &record))
+}
+
+/// Whether nobody can send to this address: it stands for all addresses of a machine.
+fn leads_nowhere(hint: &str) -> bool {
+    let address = hint.parse::<SocketAddr>();
+    address.is_ok_and(|address| address.ip().to_canonical().is_unspecified())
 }
 
 /// Binds `names` to `node`, and prints that.
@@ -264,6 +276,10 @@ fn advised(failure: Failure, error: &NamingError) -> Failure {
         NamingError::Taken { .. } => {
             failure.hint("its owner can unbind it: exon names unbind NAME --as IDENTITY")
         }
+        NamingError::Storage(_) => failure.hint(
+            "if a name server holds the file, name that server by --names; otherwise check the disk and the rights of \
+             the file",
+        ),
         NamingError::NoServer => failure.hint("`exon names serve` starts a name server"),
         NamingError::Unreachable(_) => {
             failure.hint("check --names or EXON_NAMES, and whether the name service runs there")

@@ -14,7 +14,8 @@ use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, BufReader};
+use tokio::time::timeout;
 
 use super::stop::{Stop, stop};
 use crate::args::{SessionArgs, SessionCommand, SessionOpenArgs};
@@ -37,7 +38,7 @@ enum Line<'a> {
     Away { seconds: f64 },
     Back { seconds: f64 },
     Moved { to: String },
-    Summary { end: &'a str, id: String, sent: u64, received: u64, outcomes: &'a Tally },
+    Summary { end: &'a str, id: String, sent: u64, received: u64, input_remained: bool, outcomes: &'a Tally },
 }
 
 pub(super) async fn run(settings: &Settings, args: &SessionArgs) -> Result<Exit, Failure> {
@@ -118,15 +119,21 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
 
     let mut talk = Talk::new(session);
     let end = tokio::select! {
-        end = talk.run(settings) => match end? {
+        end = talk.run(settings) => end.map(|end| match end {
+            None if talk.remained => End::Early,
             None => End::Both,
             Some(SessionEnd::Forgotten) if !known => End::Nowhere,
             Some(end) => End::Other(end),
-        },
-        stop = &mut stopped => End::Stopped(stop),
+        }),
+        stop = &mut stopped => Ok(End::Stopped(stop)),
     };
-    let Talk { sent, received, outcomes, mut open, .. } = talk;
+    let Talk { sent, received, outcomes, mut open, sender, receiver, remained, .. } = talk;
+    // A handle that is dropped before the node is closed ends its session, and the other side is told.
+    let kept = matches!(end, Ok(End::Stopped(_))) && settings.keeps_journal();
+    let left = kept.then_some((sender, receiver));
     node.close(GOODBYE).await;
+    drop(left);
+    let end = end?;
     let mut tally = outcomes;
     while let Some(settled) = open.next().await {
         settled.into_iter().for_each(|settled| tally.add(settled.outcome));
@@ -137,6 +144,7 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
         id: id.to_string(),
         sent,
         received,
+        input_remained: remained,
         outcomes: &tally,
     })?;
     Ok(exit)
@@ -146,6 +154,8 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
 enum End {
     /// Both sides have ended the session.
     Both,
+    /// The other side has ended the session before the end of the input.
+    Early,
     /// The session has ended in another way.
     Other(SessionEnd),
     /// The identity knows no such session, and neither does the other side.
@@ -188,6 +198,10 @@ fn exit(
             settings.error(format!("the session has ended: {end}"));
             (end_name(end), lost)
         }
+        End::Early => {
+            settings.error("the other side has ended the session; input that remained was not sent");
+            ("closed", lost)
+        }
         End::Both if tally.unknown > 0 => ("closed", Exit::Unknown),
         End::Both if undelivered > 0 => {
             settings.error(format!("{} not delivered", counted(undelivered, "line")));
@@ -217,6 +231,8 @@ struct Talk {
     outcomes: Tally,
     sent: u64,
     received: u64,
+    /// Whether the other side has ended the session before the end of the input.
+    remained: bool,
 }
 
 impl Talk {
@@ -224,7 +240,7 @@ impl Talk {
         let events = session.events();
         let (sender, receiver) = session.split();
         let (open, outcomes) = (FuturesUnordered::new(), Tally::default());
-        Self { sender, receiver, events, open, outcomes, sent: 0, received: 0 }
+        Self { sender, receiver, events, open, outcomes, sent: 0, received: 0, remained: false }
     }
 
     /// Exchanges lines until both sides have finished and all sent messages are settled. If the session ends in
@@ -266,7 +282,10 @@ impl Talk {
                 },
             }
             // The other side has finished, so further input is of no use to it.
-            more &= listens;
+            if more && !listens {
+                more = false;
+                self.remained = remains(&mut input, &line).await;
+            }
             if !listens && self.open.is_empty() {
                 break;
             }
@@ -293,6 +312,19 @@ impl Talk {
         // The line is printed. If the acknowledgement fails, the message is delivered and printed again.
         let _ = message.ack();
         Ok(())
+    }
+}
+
+/// Whether there is input that was not sent. A terminal has no end to wait for: only a begun line remains there.
+async fn remains(input: &mut (impl AsyncBufRead + Unpin), line: &[u8]) -> bool {
+    if !line.is_empty() {
+        return true;
+    }
+    // The end of the input may come a little later than that of the session.
+    match timeout(GOODBYE, input.fill_buf()).await {
+        Ok(Ok(rest)) => !rest.is_empty(),
+        Ok(Err(_)) => true,
+        Err(_) => !std::io::stdin().is_terminal(),
     }
 }
 

@@ -186,6 +186,10 @@ fn what_leads_nowhere_is_told() {
     assert!(told.stderr.contains("there is no file of names"), "{}", told.stderr);
     let told = world.run(&["names", "bind", "sort", "nonsense", "--names", &file]).expect(2);
     assert!(told.stderr.contains("HOST:PORT is wanted"), "{}", told.stderr);
+    for nowhere in ["0.0.0.0:33", "[::]:33"] {
+        let told = world.run(&["names", "bind", "sort", nowhere, "--names", &file]).expect(2);
+        assert!(told.stderr.contains(&format!("no other node can reach {nowhere}")), "{}", told.stderr);
+    }
     let plain = world.serve(&["--as", "plain", "--state", arg(&world.path("plain")), "--echo"]);
     let told = world.run(&["names", "ls", "--names", &plain.peer]).expect(1);
     assert!(told.stderr.contains("that node is no name server"), "{}", told.stderr);
@@ -205,6 +209,22 @@ fn a_name_server_that_is_interrupted_keeps_its_names() {
     let names = name_server(&world);
     let looked = world.run(&["names", "lookup", "sort", "--names", &names.peer]).expect(0);
     assert!(looked.stdout.contains("@127.0.0.1:9"), "{}", looked.stdout);
+}
+
+/// A command that wants to change the file of a name server fails in time.
+#[test]
+fn the_file_of_a_name_server_is_not_for_others_to_change() {
+    let world = World::new();
+    let path = world.path("held");
+    let serve = ["names", "serve", "--as", "names", "--json", "--bind", "127.0.0.1:0", "--file", arg(&path)];
+    let names = world.listener_of("listening", world.command(&serve));
+    world.run(&["id", "calc", "--new"]).expect(0);
+    let file = format!("file:{}", arg(&path));
+    let told =
+        world.run(&["names", "bind", "sort", "127.0.0.1:9", "--as", "calc", "--names", &file]).expect(1);
+    let why = format!("a name server or another process holds {}", arg(&path));
+    assert!(told.stderr.contains(&why), "{}", told.stderr);
+    world.run(&["names", "bind", "sort", "127.0.0.1:9", "--as", "calc", "--names", &names.peer]).expect(0);
 }
 
 /// The first line is the present record of the name. Each change is another line.

@@ -71,6 +71,16 @@ fn what_is_not_served_or_cannot_run_is_told() {
         let told = world.feed(wrong, b"");
         assert!(told.stderr.contains(words), "{}", told.stderr);
     }
+    let listener = world.listen(&["--as", "l", "--state", arg(&world.path("l"))]);
+    let echo = world.serve(&["--as", "e", "--state", arg(&world.path("e")), "--echo"]);
+    for (peer, why) in [(&listener.peer, "no session \"s\" is served here"), (&echo.peer, "takes calls only")]
+    {
+        // Its input stays open.
+        let told = talk(&world, &["session", "open", "s", peer, "--json"]);
+        let told = told.end().expect(4);
+        assert_eq!(told.summary()["end"], "refused");
+        assert!(told.stderr.contains(why), "{}", told.stderr);
+    }
     let message = world.run(&["send", &server.peer, "plain"]).expect(4);
     assert!(message.stderr.contains("takes no messages"), "{}", message.stderr);
 }
@@ -158,6 +168,66 @@ fn a_session_with_nobody_ends_in_time() {
     world.run(&["id", "me", "--new"]).expect(0);
     let told = world.feed(&[&open[..], &["--as", "me"]].concat(), b"").expect(6);
     assert_eq!(told.summary()["end"], "left");
+}
+
+/// What the other side has not waited for is told; the end of the input is not taken for more of it.
+#[test]
+fn input_that_remains_is_told() {
+    let world = World::new();
+    let server = world.serve(&["--sessions", "s", "--exec", "sh", "-c", "read line; echo \"had $line\""]);
+    let open = ["session", "open", "s", &server.peer, "--json"];
+    let whole = world.feed(&open, b"one\n").expect(0);
+    assert_eq!(whole.summary()["input_remained"], false);
+    let mut client = talk(&world, &open);
+    let mut input = client.stdin();
+    writeln!(input, "one").unwrap();
+    let told = client.end().expect(4);
+    assert_eq!((&told.summary()["end"], &told.summary()["input_remained"]), (&"closed".into(), &true.into()));
+    assert!(told.stderr.contains("input that remained was not sent"), "{}", told.stderr);
+}
+
+/// The end of a session that is not kept reaches the other side, and ends its program.
+#[test]
+fn the_other_side_is_told_of_a_session_that_is_aborted() {
+    let world = World::new();
+    let mut server = world.serve(&["--sessions", "s", "--exec", "cat"]);
+    let open = ["session", "open", "s", &server.peer, "--json"];
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 130), (Signal::HUP, 130)] {
+        let mut client = talk(&world, &open);
+        let mut input = client.stdin();
+        writeln!(input, "one").unwrap();
+        hears(&mut client, "one", "");
+        client.signal(signal);
+        client.end().expect(code);
+        let end = server.running.line_of("session_end");
+        assert!(end["end"].as_str().unwrap().contains("given it up"), "{end}");
+    }
+    let mut client = talk(&world, &[&open[..], &["--timeout", "3s"]].concat());
+    let mut input = client.stdin();
+    writeln!(input, "one").unwrap();
+    let ended = client.end().expect(4);
+    assert_eq!(ended.summary()["end"], "timed out");
+    let end = server.running.line_of("session_end");
+    assert!(end["end"].as_str().unwrap().contains("given it up"), "{end}");
+}
+
+/// Whatever is left of a session that has expired, a run that continues it ends.
+#[test]
+fn an_expired_session_cannot_continue() {
+    let world = World::new();
+    let mut server = world.serve(&["--sessions", "s", "--exec", "cat"]);
+    world.run(&["id", "me", "--new"]).expect(0);
+    let open = ["session", "open", "s", &server.peer, "--as", "me", "--json"];
+    let mut client = talk(&world, &[&open[..], &["--idle", "500ms"]].concat());
+    let id = client.line_of("session")["id"].as_str().unwrap().to_owned();
+    let mut input = client.stdin();
+    writeln!(input, "one").unwrap();
+    let ended = client.end().expect(4);
+    assert_eq!(ended.summary()["end"], "expired");
+    server.running.line_of("session_end");
+    let told = world.feed(&[&open[..], &["--id", &id]].concat(), b"two\n").expect(4);
+    let end = told.summary()["end"].as_str().unwrap().to_owned();
+    assert!(["forgotten", "expired"].contains(&&*end), "{end}: {}", told.stderr);
 }
 
 /// Waits for this message. One that was printed, or given to a process, just before that was killed may come again before it.

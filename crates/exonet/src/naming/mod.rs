@@ -82,7 +82,7 @@ pub trait Naming: Send + Sync + 'static {
     /// Returns the current record of `name`. None: the name is unbound.
     ///
     /// # Errors
-    /// [`NamingError::Unreachable`], [`NamingError::Damaged`].
+    /// [`NamingError::Unreachable`], [`NamingError::Storage`], [`NamingError::Damaged`].
     fn look_up<'a>(&'a self, name: &'a Name) -> Answer<'a, Option<Found>>;
 
     /// Waits until the record of `name` is another than `since`, and returns the new one; None: the name is unbound.
@@ -190,6 +190,9 @@ pub enum NamingError {
     /// The service does not answer.
     #[error("the name service does not answer: {0}")]
     Unreachable(String),
+    /// The service cannot read or write its data. The value says what it cannot do, and why.
+    #[error("the name service cannot use its file: {0}")]
+    Storage(String),
     /// The node answers, and serves no names.
     #[error("that node is no name server")]
     NoServer,

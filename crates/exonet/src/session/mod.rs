@@ -231,7 +231,7 @@ impl SessionBuilder {
             SessionId::draw(&self.peer.node().id(), &self.peer.id()).map_err(SessionOpenError::Random)?;
         let mut session = self.hold(id)?;
         let Limits { idle, life } = session.sender.state().limits();
-        session.sender.say(&Said::Open { idle, life }).await?;
+        session.receiver.opening = Some(session.sender.say(&Said::Open { idle, life }).await?);
         Ok(session)
     }
 

@@ -1,13 +1,18 @@
 //! The receiving direction of a session.
 
+use std::future::pending;
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use exonet_proto::MessageId;
+use exonet_proto::node::Outcome;
 
 use super::message::SessionMessage;
 use super::state::{SessionEnd, State};
 use super::wire::Said;
 use super::{LONGEST, SessionSendError};
 use crate::receive::delivery::Delivery;
+use crate::send::receipt::Receipt;
 use crate::stream::{StreamError, StreamReceiver};
 
 /// The errors of receiving in a session.
@@ -43,6 +48,8 @@ pub struct SessionReceiver {
     parts: Parts,
     /// The first message that was received after a former process began the session.
     next: Option<Delivery>,
+    /// At the client, the receipt of the message that opens the session, until that message is settled.
+    pub(super) opening: Option<Receipt>,
 }
 
 /// The parts of the message that is being put together.
@@ -90,7 +97,14 @@ impl Parts {
 
 impl SessionReceiver {
     pub(super) fn new(stream: StreamReceiver, state: State) -> Self {
-        Self { stream: Some(stream), state, longest: LONGEST, parts: Parts::default(), next: None }
+        Self {
+            stream: Some(stream),
+            state,
+            longest: LONGEST,
+            parts: Parts::default(),
+            next: None,
+            opening: None,
+        }
     }
 
     pub(super) const fn state(&self) -> &State {
@@ -139,12 +153,22 @@ impl SessionReceiver {
         }
         let Some(stream) = self.stream.as_mut() else { return Ok(None) };
         let next = loop {
-            let Some(at) = self.state.expires() else { break stream.recv().await };
-            match tokio::time::timeout_at(at, stream.recv()).await {
-                Ok(next) => break next,
-                // This end has sent something meanwhile.
-                Err(_) if self.state.expires().is_some_and(|later| later > at) => {}
-                Err(_) => return self.ends(SessionEnd::Expired),
+            let expires = self.state.expires();
+            let expired = async {
+                match expires {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                next = stream.recv() => break next,
+                why = not_taken(&mut self.opening) => return self.ends(SessionEnd::Refused(why)),
+                () = expired => {}
+            }
+            // This end may have sent something meanwhile.
+            if self.state.expires().is_none_or(|later| expires.is_none_or(|at| later <= at)) {
+                return self.ends(SessionEnd::Expired);
             }
         };
         match next {
@@ -216,6 +240,22 @@ impl SessionReceiver {
             stream.stop(reason);
         }
     }
+}
+
+/// Waits until the peer does not take the message that opens the session, and returns the reason. A node without
+/// sessions takes no such message, and thus says nothing in the session.
+async fn not_taken(opening: &mut Option<Receipt>) -> Arc<str> {
+    if let Some(receipt) = opening {
+        let outcome = (&mut *receipt).await.outcome;
+        let reason = receipt.reason();
+        *opening = None;
+        match outcome {
+            Outcome::Refused(refusal) => return refusal.to_string().into(),
+            Outcome::Rejected { .. } => return reason.unwrap_or_else(|| "the peer does not take it".into()),
+            _ => {}
+        }
+    }
+    pending().await
 }
 
 impl Drop for SessionReceiver {

@@ -181,9 +181,8 @@ impl SessionSender {
     }
 
     /// Sends something that is not a message of the application.
-    pub(super) async fn say(&mut self, said: &Said) -> Result<(), SessionSendError> {
-        drop(self.stream.send(Message::new(said.write())).await?);
-        Ok(())
+    pub(super) async fn say(&mut self, said: &Said) -> Result<Receipt, SessionSendError> {
+        Ok(self.stream.send(Message::new(said.write())).await?)
     }
 
     /// Tells the client that the session is accepted, as soon as there is room.
@@ -204,7 +203,7 @@ impl SessionSender {
     async fn settle_debt(&mut self) -> Result<(), SessionSendError> {
         self.check()?;
         if self.owes {
-            self.say(&Said::Accept).await?;
+            drop(self.say(&Said::Accept).await?);
             self.owes = false;
         }
         Ok(())

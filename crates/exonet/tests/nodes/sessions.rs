@@ -24,6 +24,17 @@ async fn session(alice: &Node, bob: &Node) -> (Session, Session) {
     (here, there)
 }
 
+/// A node that takes no messages says nothing in a session: its client is told by what opens the session.
+#[tokio::test]
+async fn a_node_that_takes_no_messages_refuses_sessions() {
+    let alice = node().await;
+    let bob =
+        builder().config(|config| config.takes.messages = false).bind("127.0.0.1:0").build().await.unwrap();
+    let mut session = alice.peer(bob.peer_addr()).session("chat").unwrap().open().await.unwrap();
+    let end = within(session.recv()).await.unwrap_err();
+    assert!(matches!(end, SessionError::Ended(SessionEnd::Refused(_))), "{end}");
+}
+
 async fn next(session: &mut Session) -> Option<String> {
     let message = session.recv().await.unwrap()?;
     Some(String::from_utf8_lossy(&message.take().unwrap()).into_owned())

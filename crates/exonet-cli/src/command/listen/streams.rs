@@ -88,12 +88,27 @@ async fn accept(listener: StreamListener, tell: mpsc::Sender<Heard>) {
     }
 }
 
-/// Refuses the streams that no listener accepts, until the node is closed.
+/// Refuses all sessions, and the streams that no listener accepts, until the node is closed.
 pub(super) async fn refuse(node: &Node) -> Result<Infallible, Closed> {
+    let streams = async {
+        loop {
+            let lines = node.accept_stream().await?.split().1;
+            let name = escape(lines.name());
+            lines.stop(format!("no --stream {name} here"));
+        }
+    };
+    tokio::select! {
+        end = streams => end,
+        end = refuse_sessions(node) => end,
+    }
+}
+
+/// Refuses the sessions that no listener accepts, until the node is closed.
+pub(in crate::command) async fn refuse_sessions(node: &Node) -> Result<Infallible, Closed> {
     loop {
-        let lines = node.accept_stream().await?.split().1;
-        let name = escape(lines.name());
-        lines.stop(format!("no --stream {name} here"));
+        let session = node.accept_session().await?;
+        let name = escape(session.name());
+        session.refuse(format!("no session {name:?} is served here"));
     }
 }
 

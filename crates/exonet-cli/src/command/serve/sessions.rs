@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use super::desk::{Answers, Event};
 use crate::args::ServeArgs;
 use crate::command::exec::{Program, Run, Stdout};
+use crate::command::listen::refuse_sessions;
 use crate::failure::Failure;
 use crate::node::GOODBYE;
-use crate::text::escape;
 
 /// The longest line of one message. A longer line is sent as several messages.
 const LONGEST_LINE: u64 = 1 << 20;
@@ -34,7 +34,10 @@ pub(super) fn serve(
     }
     if !args.sessions.is_empty() {
         serving.spawn(reject(node.clone()));
-        serving.spawn(refuse(node.clone()));
+        let node = node.clone();
+        serving.spawn(async move {
+            let _ = refuse_sessions(&node).await;
+        });
     }
     Ok(serving)
 }
@@ -43,14 +46,6 @@ pub(super) fn serve(
 async fn reject(node: Node) {
     while let Ok(delivery) = node.recv().await {
         delivery.reject("this node serves sessions and calls, and takes no messages");
-    }
-}
-
-/// Refuses sessions of other names, which have no program.
-async fn refuse(node: Node) {
-    while let Ok(session) = node.accept_session().await {
-        let name = escape(session.name());
-        session.refuse(format!("no session {name:?} is served here"));
     }
 }
 
@@ -124,8 +119,12 @@ async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, 
         // The client gets the rest when it is back.
         drop(tokio::time::timeout(GOODBYE, closed).await);
     }
-    let status = if ended.is_ok() { process.wait().await } else { process.end().await };
-    (ended, status)
+    if ended.is_ok() {
+        return (ended, process.wait().await);
+    }
+    // The client is told at once: the process may take a while to end.
+    drop((sender, receiver));
+    (ended, process.end().await)
 }
 
 async fn feed(
