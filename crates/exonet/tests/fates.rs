@@ -5,34 +5,16 @@
 mod common;
 
 use std::env;
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use common::part::{DURABILITY, PEER, Part, ROLE, STATE, durability, say};
 use common::{builder, within};
 use exonet::send::Fate;
 use exonet::{Confirm, Durability, Message, MessageId, Node, Outcome, PeerAddr};
 
-/// The role of this process, if it is a part of a test.
-const ROLE: &str = "EXONET_TEST_ROLE";
-const STATE: &str = "EXONET_TEST_STATE";
-const PEER: &str = "EXONET_TEST_PEER";
-const DURABILITY: &str = "EXONET_TEST_DURABILITY";
-
 async fn node(state: &str) -> Node {
-    let durability = match env::var(DURABILITY).unwrap().as_str() {
-        "process" => Durability::Process,
-        "batched" => Durability::Batched(Duration::from_millis(2)),
-        _ => Durability::Sync,
-    };
+    let durability = durability(&env::var(DURABILITY).unwrap());
     builder().state_dir(state).durability(durability).build().await.unwrap()
-}
-
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    out.write_all(format!("@{line}\n").as_bytes()).unwrap();
-    out.flush().unwrap();
 }
 
 /// The other processes start here. It does nothing as a test.
@@ -104,40 +86,9 @@ async fn ask(state: &str, to_and_ids: &str, ends: bool) {
     std::future::pending::<()>().await;
 }
 
-/// A process that is a part of this test.
-struct Part {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Part {
-    fn start(durability: &str, role: &str, state: &Path, peer: &str) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["a_part", "--exact", "--nocapture", "--test-threads=1"])
-            .env(ROLE, role)
-            .env(STATE, state)
-            .env(PEER, peer)
-            .env(DURABILITY, durability)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    /// What it says until it is done.
-    fn listen(&mut self) -> Vec<String> {
-        let lines = self.lines.by_ref().map_while(Result::ok);
-        let said = lines.filter_map(|line| line.split_once('@').map(|(_, said)| said.to_owned()));
-        said.take_while(|said| said != "done").collect()
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// What the process says until it is done.
+fn listen(part: &mut Part) -> Vec<String> {
+    std::iter::from_fn(|| part.next()).take_while(|said| said != "done").collect()
 }
 
 /// Gives its verdicts on the messages of `send`. It keeps the first until the sender is killed, and does not take the last.
@@ -164,7 +115,7 @@ fn outcomes_are_known_after_a_kill(durability: &str) {
     runtime.spawn(async move { judge(&receiver).await });
 
     let mut sender = Part::start(durability, "send", &state, &address);
-    let before = sender.listen();
+    let before = listen(&mut sender);
     drop(sender);
     let expected = [
         "outcome: Processed { status: 0 }",
@@ -181,7 +132,7 @@ fn outcomes_are_known_after_a_kill(durability: &str) {
     let ids = format!("{address} {}", ids.join(" "));
     // Killed, ended in order, and once more.
     for role in ["ask", "end", "ask"] {
-        let said = Part::start(durability, role, &state, &ids).listen();
+        let said = listen(&mut Part::start(durability, role, &state, &ids));
         assert_eq!(said, before, "{role}");
     }
 }

@@ -7,14 +7,12 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::builder;
-use exonet::{Durability, Node, PeerAddr, Receipt};
+use common::part::{DURABILITY, PEER, Part, ROLE, STATE, durability, say};
+use exonet::{Node, PeerAddr, Receipt};
 use tokio::sync::Semaphore;
 
 /// The number of messages in flight at once.
@@ -22,30 +20,9 @@ const WINDOW: usize = 60;
 /// The number of messages that a life of the sender tries to send: more than it ever can.
 const MANY: usize = 100_000;
 
-/// The role of this process, if it is a part of a test.
-const ROLE: &str = "EXONET_TEST_ROLE";
-const STATE: &str = "EXONET_TEST_STATE";
-const PEER: &str = "EXONET_TEST_PEER";
-const DURABILITY: &str = "EXONET_TEST_DURABILITY";
-
-fn durability(name: &str) -> Durability {
-    match name {
-        "process" => Durability::Process,
-        "batched" => Durability::Batched(Duration::from_millis(2)),
-        _ => Durability::Sync,
-    }
-}
-
 async fn node(state: &str, at: &str) -> Node {
     let durability = durability(&env::var(DURABILITY).unwrap());
     builder().state_dir(state).durability(durability).bind(at).build().await.unwrap()
-}
-
-/// Writes a line to the pipe as a whole, before anything else happens.
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    out.write_all(format!("@{line}\n").as_bytes()).unwrap();
-    out.flush().unwrap();
 }
 
 /// The other processes start here. It does nothing as a test.
@@ -103,53 +80,6 @@ async fn tell(receipt: Receipt, turn: Option<tokio::sync::OwnedSemaphorePermit>)
     let settled = receipt.await;
     say(&format!("told {:?}", settled.outcome));
     drop(turn);
-}
-
-/// A process that is a part of this test.
-struct Part {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Part {
-    fn start(durability: &str, role: &str, state: &Path, peer: &str) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["a_part", "--exact", "--nocapture", "--test-threads=1"])
-            .env(ROLE, role)
-            .env(STATE, state)
-            .env(PEER, peer)
-            .env(DURABILITY, durability)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    /// The next line of its output.
-    fn next(&mut self) -> Option<String> {
-        loop {
-            // The test harness writes lines too, and a line that was cut off by a kill does not count.
-            let line = self.lines.next()?.ok()?;
-            if let Some((_, said)) = line.split_once('@') {
-                return Some(said.to_owned());
-            }
-        }
-    }
-
-    /// Kills the process, and returns its output that was not read yet.
-    fn kill(mut self) -> Vec<String> {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        std::iter::from_fn(|| self.next()).collect()
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// The reports of all parts.

@@ -91,13 +91,9 @@ const LEVEL: u32 = 4;
 impl<'a> How<'a> {
     pub(super) fn encode(&self, to: &mut Vec<u8>) {
         let Self { outcome, late, receiver_durability, reason } = *self;
-        let level: u8 = match receiver_durability {
-            None => 0,
-            Some(DurabilityLevel::Memory) => 1,
-            Some(DurabilityLevel::Process) => 2,
-            Some(DurabilityLevel::Batched) => 3,
-            Some(DurabilityLevel::Sync) => 4,
-        };
+        // There are fewer levels than the bits have room for.
+        let level =
+            receiver_durability.map_or(0, |level| u8::try_from(level.number() + 1).unwrap_or_default());
         let lead = level << LEVEL | if late { LATE } else { 0 };
         match outcome {
             Outcome::Delivered => to.push(lead | DELIVERED),

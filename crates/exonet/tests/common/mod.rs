@@ -4,6 +4,8 @@
 
 #[cfg(target_os = "linux")]
 pub(crate) mod host;
+#[cfg(unix)]
+pub(crate) mod part;
 mod skip;
 
 use std::future::Future;
