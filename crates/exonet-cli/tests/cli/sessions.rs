@@ -73,14 +73,18 @@ fn what_is_not_served_or_cannot_run_is_told() {
     }
     let listener = world.listen(&["--as", "l", "--state", arg(&world.path("l"))]);
     let echo = world.serve(&["--as", "e", "--state", arg(&world.path("e")), "--echo"]);
-    for (peer, why) in [(&listener.peer, "no session \"s\" is served here"), (&echo.peer, "takes calls only")]
-    {
+    let up = world.gateway("u", &["--anyone"]);
+    let none = "no session \"s\" is served here";
+    for (peer, why) in [(&listener.peer, none), (&up.peer, none), (&echo.peer, "takes calls only")] {
         // Its input stays open.
         let told = talk(&world, &["session", "open", "s", peer, "--json"]);
         let told = told.end().expect(4);
         assert_eq!(told.summary()["end"], "refused");
         assert!(told.stderr.contains(why), "{}", told.stderr);
     }
+    let lines = ["group", "send", "--mode", "all", "--stream", "s", "--to", &up.peer];
+    let lines = world.feed(&lines, b"line\n");
+    assert!(lines.stdout.contains("no --stream s here"), "{}", lines.stdout);
     let message = world.run(&["send", &server.peer, "plain"]).expect(4);
     assert!(message.stderr.contains("takes no messages"), "{}", message.stderr);
 }

@@ -26,7 +26,7 @@ use self::desk::Desk;
 use self::exec::Exec;
 use self::patient::Patience;
 use self::streams::Heard;
-pub(super) use self::streams::refuse_sessions;
+pub(super) use self::streams::{refuse, refuse_sessions};
 use self::stuck::Stuck;
 use self::taking::{Listener, Taken};
 use self::totals::Totals;

@@ -89,7 +89,7 @@ async fn accept(listener: StreamListener, tell: mpsc::Sender<Heard>) {
 }
 
 /// Refuses all sessions, and the streams that no listener accepts, until the node is closed.
-pub(super) async fn refuse(node: &Node) -> Result<Infallible, Closed> {
+pub(in crate::command) async fn refuse(node: &Node) -> Result<Infallible, Closed> {
     let streams = async {
         loop {
             let lines = node.accept_stream().await?.split().1;

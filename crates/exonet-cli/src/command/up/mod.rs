@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::book::{Book, Intake, Totals};
 use super::announce::be_somebody;
+use super::listen::refuse;
 use super::standing::{Begin, Next, Over, answers, depart, lives, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::UpArgs;
@@ -131,6 +132,7 @@ impl Life<'_> {
                 biased;
                 failure = superseded(&node) => Err(failure),
                 worked = book.keep(&mut intake, &mut stop) => worked,
+                Ok(never) = refuse(&node) => match never {},
             }
         };
         control.close().await;
