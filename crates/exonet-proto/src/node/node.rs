@@ -360,8 +360,8 @@ impl Node {
         self.cx.journal.past.iter()
     }
 
-    /// Everything that the journal must keep, without what has ended, except for [`Node::past_outcomes`]. Once a store has this on the disk, it may delete what was
-    /// appended up to the present [`Node::journal_end`].
+    /// Everything that the journal must keep, without what has ended, except for [`Node::past_outcomes`]. Once a store has this on
+    /// the disk, it may delete what was appended up to the present [`Node::journal_end`].
     pub fn snapshot(&self, now: Now) -> Vec<u8> {
         self.snapshot_keeping(now, u64::MAX)
     }
