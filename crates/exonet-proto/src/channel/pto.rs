@@ -51,12 +51,20 @@ pub(super) struct Pto {
     due: Option<Mono>,
     /// When the last ack-eliciting packet left, or when the last timeout came if no probe could leave.
     since: Mono,
+    /// When the first of the consecutive timeouts came.
+    first: Mono,
 }
 
 impl Pto {
     /// An ack-eliciting packet leaves: the timeout starts anew (RFC 9002, section 6.2.1).
     pub(super) fn on_sent(&mut self, now: Mono) {
         self.since = self.since.max(now);
+    }
+
+    /// Whether there were timeouts, and the first came although this packet, which is acknowledged now, had left before: its
+    /// acknowledgement was late, not lost. None: there were no timeouts.
+    pub(super) fn was_early(&self, sent_at: Mono) -> Option<bool> {
+        (self.count > 0).then(|| sent_at < self.first)
     }
 
     /// Ack-eliciting packets were newly acknowledged: the path works.
@@ -73,6 +81,9 @@ impl Pto {
 
     /// A timeout has come. Returns how many there were in a row.
     pub(super) fn on_timeout(&mut self, now: Mono) -> u32 {
+        if self.count == 0 {
+            self.first = now;
+        }
         self.count = self.count.saturating_add(1);
         self.waits = self.waits.saturating_add(1);
         (self.since, self.due) = (self.since.max(now), None);

@@ -265,6 +265,11 @@ impl Recovery {
             resolved.items().for_each(|item| fate(kind, item));
         })?;
         if tally.eliciting {
+            if let Some((_, newest)) = tally.newest
+                && let Some(in_vain) = self.pto.was_early(newest.sent_at)
+            {
+                self.policy.on_probed(in_vain, &path_state!(self));
+            }
             self.pto.on_progress();
             self.heard_at = now;
         }

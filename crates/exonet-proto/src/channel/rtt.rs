@@ -119,9 +119,9 @@ impl Rtt {
         if self.sampled { self.min.min(self.min_before) } else { self.smoothed }
     }
 
-    /// As [`pto_base`](Self::pto_base), for the first probe. It is early, since a probe in vain costs only one packet.
-    pub fn tail_base(&self) -> Duration {
-        self.smoothed + self.variance.max(self.smoothed / 16).max(GRANULARITY)
+    /// As [`pto_base`](Self::pto_base), for an early probe after this many mean deviations.
+    pub fn tail_base(&self, deviations: u32) -> Duration {
+        self.smoothed + self.variance.saturating_mul(deviations).max(self.smoothed / 16).max(GRANULARITY)
     }
 
     /// The probe timeout without the peer's acknowledgement delay and without back-off (RFC 9002, section

@@ -307,6 +307,37 @@ fn a_probe_is_due_only_while_an_answer_is() {
 }
 
 #[test]
+fn probes_in_vain_make_the_next_first_one_later_until_one_was_needed() {
+    let mut end = End::measured();
+    // Sends a packet at `at`, whose probe is due `tail` later, and then a probe.
+    let probe = |end: &mut End, at: u64| {
+        let first = end.send(ms(at));
+        end.path.set_awaited();
+        let due = end.path.pto_at().unwrap();
+        end.path.on_pto(due);
+        end.send(due);
+        let beyond = due.since(ms(at)) - end.path.config.max_ack_delay - end.path.rtt.smoothed();
+        (first, due, beyond.as_micros() / end.path.rtt.variance().as_micros())
+    };
+    let mut at = 1_000;
+    for expected in [1, 2, 4, 4] {
+        let (first, due, deviations) = probe(&mut end, at);
+        assert_eq!(deviations, expected);
+        // The acknowledgement of the packet was late.
+        end.ack(due + millis(1), &[first..first + 1]);
+        end.ack(due + millis(100), &[first + 1..first + 2]);
+        at += 1_000;
+    }
+    for expected in [4, 1] {
+        let (first, due, deviations) = probe(&mut end, at);
+        assert_eq!(deviations, expected);
+        // Only the probe arrived.
+        end.ack(due + millis(100), &[first + 1..first + 2]);
+        at += 1_000;
+    }
+}
+
+#[test]
 fn probes_back_off_until_progress() {
     let mut end = End::measured();
     end.send(ms(100));

@@ -155,6 +155,10 @@ pub trait Retransmission: Debug + Send {
     /// [`pto`](PathState::pto) if that is longer.
     fn probe_after(&self, path: &PathState<'_>, timeouts: u32) -> Duration;
 
+    /// The first acknowledgement after probe timeouts has arrived. `in_vain`: it acknowledges only packets that had left before the
+    /// first of them, so it was late, and no probe was needed.
+    fn on_probed(&mut self, _in_vain: bool, _path: &PathState<'_>) {}
+
     /// How many packets leave at a probe timeout, regardless of the window: new data, or copies of the oldest packets under way.
     /// `timeouts`: how many there were in a row, including this one. The node accepts 1 to 4.
     fn probes(&self, _path: &PathState<'_>, _timeouts: u32) -> u32 {

@@ -53,6 +53,13 @@ impl Policy {
         }
     }
 
+    pub(in crate::channel) fn on_probed(&mut self, in_vain: bool, path: &PathState<'_>) {
+        match self {
+            Self::Standard(standard) => standard.on_probed(in_vain, path),
+            Self::Custom(custom) => custom.on_probed(in_vain, path),
+        }
+    }
+
     #[inline]
     pub(in crate::channel) fn probe_after(&self, path: &PathState<'_>, timeouts: u32) -> Duration {
         match self {

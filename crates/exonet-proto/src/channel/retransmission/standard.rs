@@ -17,22 +17,33 @@ const MANY: u64 = 16;
 /// these. On other paths each timeout has one.
 const PROBES: [u32; 6] = [1, 2, 2, 3, 3, 2];
 
+/// The first probe waits for this many mean deviations beyond the round trip, at most. RFC 9002 waits for as many.
+const MOST_DEVIATIONS: u32 = 4;
+
 /// The retransmission policy of a node that is given none.
 ///
 /// A packet counts as lost when it is three packets or an eighth of a round trip behind, and later on paths that reorder. The
-/// first probe comes early if an application waits. The back-off is gentle where packets are lost by chance, and doubles
+/// first probe comes early if an application waits, and less so after probes in vain. The back-off is gentle where packets are lost by chance, and doubles
 /// elsewhere. Lone packets are copied on paths with random loss, as [`Hedging`] allows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Standard {
     hedging: Hedging,
     reordering: Reordering,
     hedge: Hedge,
+    /// An early probe waits for this many mean deviations. A probe in vain doubles them; one that was needed sets them to one.
+    deviations: u32,
 }
 
 impl Standard {
     /// The policy as a node uses it, with copies as `hedging` allows.
     pub fn new(hedging: Hedging) -> Self {
-        Self { hedging, ..Self::default() }
+        Self { hedging, reordering: Reordering::default(), hedge: Hedge::default(), deviations: 1 }
+    }
+}
+
+impl Default for Standard {
+    fn default() -> Self {
+        Self::new(Hedging::default())
     }
 }
 
@@ -46,10 +57,14 @@ impl Retransmission for Standard {
         self.reordering.on_spurious(spurious.now, spurious.distance, spurious.age, path.rtt);
     }
 
+    fn on_probed(&mut self, in_vain: bool, _: &PathState<'_>) {
+        self.deviations = if in_vain { (self.deviations * 2).min(MOST_DEVIATIONS) } else { 1 };
+    }
+
     #[inline]
     fn probe_after(&self, path: &PathState<'_>, timeouts: u32) -> Duration {
         let early = path.awaited && path.rtt.is_measured() && !path.loss.is_overloaded();
-        let tail = if early { path.rtt.tail_base() } else { path.rtt.pto_base() };
+        let tail = if early { path.rtt.tail_base(self.deviations) } else { path.rtt.pto_base() };
         let tail = tail.saturating_add(path.max_ack_delay);
         let cause = match path.loss.cause() {
             Cause::Overload if path.packets >= MANY => Cause::Unknown,
