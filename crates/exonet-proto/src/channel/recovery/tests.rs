@@ -335,6 +335,11 @@ fn probes_in_vain_make_the_next_first_one_later_until_one_was_needed() {
         end.ack(due + millis(100), &[first + 1..first + 2]);
         at += 1_000;
     }
+    let (first, due, _) = probe(&mut end, at);
+    end.ack(due + millis(1), &[first..first + 1]);
+    end.ack(due + millis(100), &[first + 1..first + 2]);
+    end.path.loss.on_fates(99, 1);
+    assert_eq!(probe(&mut end, at + 1_000).2, 1, "where packets are lost, an early probe pays");
 }
 
 #[test]

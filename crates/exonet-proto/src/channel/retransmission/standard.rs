@@ -64,7 +64,9 @@ impl Retransmission for Standard {
     #[inline]
     fn probe_after(&self, path: &PathState<'_>, timeouts: u32) -> Duration {
         let early = path.awaited && path.rtt.is_measured() && !path.loss.is_overloaded();
-        let tail = if early { path.rtt.tail_base(self.deviations) } else { path.rtt.pto_base() };
+        // Where packets are lost, an early probe pays.
+        let deviations = if path.loss.is_lossy() { 1 } else { self.deviations };
+        let tail = if early { path.rtt.tail_base(deviations) } else { path.rtt.pto_base() };
         let tail = tail.saturating_add(path.max_ack_delay);
         let cause = match path.loss.cause() {
             Cause::Overload if path.packets >= MANY => Cause::Unknown,
