@@ -13,13 +13,14 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
-use tokio::time::{Duration, Instant, sleep};
+use tokio::time::Duration;
+
+use crate::watch;
 
 /// The labels before the domain, below which the names of services are.
 const SERVICE: &str = "_exonet._udp";
-/// How often a watcher looks a name up, and for how long at most. Records usually live for a minute.
+/// How often a watcher looks a name up. Records usually live for a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-const LOOK_FOR: Duration = Duration::from_secs(30);
 
 /// Names below a domain: the name `chat` of `example.org` is `_exonet._udp.chat.example.org`. This service answers
 /// look-ups only.
@@ -85,16 +86,7 @@ impl Naming for DnsNames {
     }
 
     fn watch<'a>(&'a self, name: &'a Name, since: Option<Version>) -> Answer<'a, Option<Found>> {
-        Box::pin(async move {
-            let until = Instant::now() + LOOK_FOR;
-            loop {
-                let found = self.look_up(name).await?;
-                if found.as_ref().map(|found| found.version) != since || Instant::now() >= until {
-                    return Ok(found);
-                }
-                sleep(LOOK_EVERY).await;
-            }
-        })
+        Box::pin(watch::by_look_ups(self, name, since, LOOK_EVERY))
     }
 
     fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {

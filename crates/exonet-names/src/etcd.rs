@@ -24,13 +24,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+
+use crate::watch;
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a watcher looks a name up, and for how long at most.
+/// How often a watcher looks a name up.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-const LOOK_FOR: Duration = Duration::from_secs(30);
 /// How long etcd keeps addresses that no node renews.
 const LEASE: Duration = Duration::from_secs(15);
 /// The shortest lease that etcd grants.
@@ -290,16 +290,7 @@ impl Naming for EtcdNames {
     }
 
     fn watch<'a>(&'a self, name: &'a Name, since: Option<Version>) -> Answer<'a, Option<Found>> {
-        Box::pin(async move {
-            let until = Instant::now() + LOOK_FOR;
-            loop {
-                let found = self.look_up(name).await?;
-                if found.as_ref().map(|found| found.version) != since || Instant::now() >= until {
-                    return Ok(found);
-                }
-                sleep(LOOK_EVERY).await;
-            }
-        })
+        Box::pin(watch::by_look_ups(self, name, since, LOOK_EVERY))
     }
 
     fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {

@@ -9,13 +9,12 @@ use exonet::NodeId;
 use exonet::naming::{Answer, Expect, Found, Name, Naming, NamingError, Record, Term, Version};
 use fs4::FileExt;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
 
 use crate::table::Table;
+use crate::watch;
 
-/// How often a watcher reads the file, and for how long at most.
+/// How often a watcher reads the file.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-const LOOK_FOR: Duration = Duration::from_secs(30);
 /// How long a change waits for the lock of the file, and the interval between two attempts.
 const PATIENCE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(20);
@@ -70,16 +69,7 @@ impl Naming for FileNames {
     }
 
     fn watch<'a>(&'a self, name: &'a Name, since: Option<Version>) -> Answer<'a, Option<Found>> {
-        Box::pin(async move {
-            let until = Instant::now() + LOOK_FOR;
-            loop {
-                let found = self.look_up(name).await?;
-                if found.as_ref().map(|found| found.version) != since || Instant::now() >= until {
-                    return Ok(found);
-                }
-                sleep(LOOK_EVERY).await;
-            }
-        })
+        Box::pin(watch::by_look_ups(self, name, since, LOOK_EVERY))
     }
 
     fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {

@@ -37,6 +37,7 @@ mod etcd;
 mod file;
 mod server;
 mod table;
+mod watch;
 mod wire;
 
 pub use choice::{OpenError, check, open};
