@@ -16,6 +16,18 @@ pub(crate) struct Bounds {
     pub(crate) may_lose: bool,
     /// Messages may end Unknown.
     pub(crate) may_not_know: bool,
+    /// A disk has forgotten what it said that it had forced, and no software can make up for that. The messages of this life
+    /// of the sender and of later ones were accepted after that.
+    pub(crate) sound_from: usize,
+}
+
+impl Bounds {
+    /// Whether a message of this name was accepted before a disk had forgotten something. It may be lost, come twice, or
+    /// count as delivered in the place of another.
+    fn is_harmed(&self, name: &str) -> bool {
+        let life = name.split('-').next().and_then(|life| life.parse::<usize>().ok());
+        life.is_none_or(|life| life < self.sound_from)
+    }
 }
 
 #[derive(Default)]
@@ -73,7 +85,7 @@ impl Account {
     /// The inconsistencies.
     pub(crate) fn violations(&self, bounds: Bounds) -> Vec<String> {
         let mut wrong = self.wrong.clone();
-        for (name, got) in &self.got {
+        for (name, got) in self.got.iter().filter(|(name, _)| !bounds.is_harmed(name)) {
             if got.ids.len() > 1 {
                 wrong.push(format!("doubled: {name} was handed out as {:?}", got.ids));
             }
@@ -86,11 +98,12 @@ impl Account {
                 ));
             }
         }
-        for name in self.delivered.iter().filter(|name| !self.got.contains_key(*name)) {
+        let is_missing = |name: &&String| !self.got.contains_key(*name) && !bounds.is_harmed(name);
+        for name in self.delivered.iter().filter(is_missing) {
             wrong.push(format!("{name} was called delivered, and nobody got it"));
         }
         if !bounds.may_lose {
-            let lost = self.accepted.iter().filter(|name| !self.got.contains_key(*name));
+            let lost = self.accepted.iter().filter(is_missing);
             wrong.extend(lost.map(|name| format!("lost: {name} was accepted, and nobody got it")));
         }
         if self.unknown > 0 && !bounds.may_not_know {

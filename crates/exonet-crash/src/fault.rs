@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     Sync(u32),
     /// The machine loses power.
     Power,
+    /// The machine loses power, and the disk has forgotten what it said that it had forced, from the Nth sync on.
+    Lie(u32),
 }
 
 impl Fault {
@@ -43,10 +45,15 @@ impl Fault {
         }
     }
 
+    /// A random fault of a machine whose disk lies.
+    pub(crate) fn of_a_liar(rng: &mut ChaCha8Rng) -> Self {
+        if rng.random_bool(0.6) { Self::Lie(rng.random_range(1..40)) } else { Self::Kill }
+    }
+
     /// This fault if the disk of `store` can have it, otherwise a kill.
     pub(crate) fn within(self, store: Kind) -> Self {
         match (store, self) {
-            (Kind::Sqlite, Self::Full(..) | Self::Sync(_) | Self::Power) => Self::Kill,
+            (Kind::Sqlite, Self::Full(..) | Self::Sync(_) | Self::Power | Self::Lie(_)) => Self::Kill,
             (Kind::Sqlite | Kind::Log, fault) => fault,
         }
     }
@@ -57,6 +64,7 @@ impl Fault {
             Self::Kill | Self::Power => String::new(),
             Self::Point(point, nth) => format!("die={point}:{nth};"),
             Self::Full(from, to) => format!("fail=write:{from}-{to}:full;fail=create:1-2:full;"),
+            Self::Lie(nth) => format!("lie={nth};"),
             Self::Sync(nth) => format!("fail=sync:{nth}-{nth}:io;"),
         }
     }

@@ -63,6 +63,10 @@ mod command {
         /// occur.
         #[arg(long, value_enum, default_value_t, value_name = "STORE")]
         store: Kind,
+        /// Disks say that a sync worked and forget it, and then the power fails. Messages that were accepted before may be
+        /// lost or come twice. All others must arrive once, and every journal must be continued, or refused with a remedy.
+        #[arg(long, conflicts_with = "store")]
+        lies: bool,
         /// One line of JSON at the end.
         #[arg(long)]
         json: bool,
@@ -86,6 +90,8 @@ mod command {
         at_points: usize,
         cuts_of_power: usize,
         errors_of_disks: usize,
+        lies_of_disks: usize,
+        damaged_journals: usize,
         accepted: usize,
         processed: usize,
         redelivered: usize,
@@ -98,9 +104,11 @@ mod command {
         if let Some(Sub::Part(part)) = args.part {
             return part::run(&part);
         }
+        let Args { crashes, store, lies, verbose, .. } = args;
+        let rules = world::Rules { crashes, store, lies, verbose };
         let mut sum = Sum::default();
         for seed in args.seed..args.seed.saturating_add(args.worlds) {
-            match world::run(seed, args.crashes, args.store, args.verbose) {
+            match world::run(seed, &rules) {
                 Ok(report) => {
                     if !args.json {
                         println!("world {seed}: {report}");
@@ -109,6 +117,8 @@ mod command {
                     sum.at_points += report.at_points;
                     sum.cuts_of_power += report.cuts;
                     sum.errors_of_disks += report.errors;
+                    sum.lies_of_disks += report.lies;
+                    sum.damaged_journals += report.damaged;
                     sum.accepted += report.accepted;
                     sum.processed += report.processed;
                     sum.redelivered += report.redelivered;
@@ -124,13 +134,15 @@ mod command {
             println!("{}", serde_json::to_string(&sum).unwrap_or_default());
         } else {
             println!(
-                "{} worlds, {} crashes ({} at named points, {} cuts of power, {} errors of disks): \
-                 {} messages accepted, {} processed once, {} handed out again with the flag, {} unknown, {} violations",
+                "{} worlds, {} crashes ({} at named points, {} cuts of power, {} errors of disks, {} lies of disks, \
+                 {} damaged journals): {} messages accepted, {} processed once, {} handed out again with the flag, {} unknown, {} violations",
                 sum.worlds,
                 sum.crashes,
                 sum.at_points,
                 sum.cuts_of_power,
                 sum.errors_of_disks,
+                sum.lies_of_disks,
+                sum.damaged_journals,
                 sum.accepted,
                 sum.processed,
                 sum.redelivered,

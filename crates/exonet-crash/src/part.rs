@@ -87,6 +87,11 @@ fn say(line: &str) {
 type Stopped = Box<dyn std::error::Error>;
 
 pub(crate) fn run(part: &Part) -> ExitCode {
+    // A task that panics would not end the process.
+    std::panic::set_hook(Box::new(|panic| {
+        say(&format!("panicked {panic}").replace('\n', " "));
+        std::process::abort();
+    }));
     let done = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Stopped::from);
     let done = done.and_then(|runtime| {
         runtime.block_on(async {

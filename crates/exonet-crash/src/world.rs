@@ -25,6 +25,8 @@ pub(crate) struct Report {
     pub(crate) at_points: usize,
     pub(crate) cuts: usize,
     pub(crate) errors: usize,
+    pub(crate) lies: usize,
+    pub(crate) damaged: usize,
     pub(crate) accepted: usize,
     pub(crate) processed: usize,
     pub(crate) redelivered: usize,
@@ -50,6 +52,9 @@ impl fmt::Display for Report {
     }
 }
 
+/// What a node says whose journal lacks something that the disk had said to be forced.
+const REMEDY: &str = "move the directory of the journal away";
+
 /// A world without output for this long has hung.
 const SILENT: Duration = Duration::from_secs(60);
 
@@ -65,6 +70,8 @@ struct Machine {
     is_frail: bool,
     /// Whether a sync may have failed.
     has_failed: bool,
+    /// Whether the journal is damaged in a part that the disk had said to be forced.
+    is_damaged: bool,
     fault: Fault,
     life: Option<Life>,
     /// The number of its lives, and the number of lines of the current one.
@@ -86,6 +93,7 @@ impl Machine {
             boots,
             is_frail,
             has_failed: false,
+            is_damaged: false,
             fault: Fault::Kill,
             life: None,
             lives,
@@ -117,6 +125,13 @@ impl Machine {
         }
     }
 
+    /// Moves a damaged journal away, as the node asks.
+    fn put_aside(&mut self) -> io::Result<()> {
+        self.is_damaged = false;
+        fs::rename(self.dir.join("state/journal"), self.dir.join(format!("damaged-{}", self.lives)))?;
+        fs::remove_dir_all(self.dir.join("image"))
+    }
+
     /// Leaves on the disk a state that a power cut could leave.
     fn lose_power(&mut self, rng: &mut ChaCha8Rng) -> io::Result<()> {
         self.boots += 1;
@@ -136,14 +151,26 @@ impl Machine {
 ///
 /// # Errors
 /// The reason for which it did not end: a part that hangs, or an error of the laboratory's own disk.
-pub(crate) fn run(seed: u64, crashes: usize, store: Kind, verbose: bool) -> Result<Report, String> {
-    World::new(seed, crashes, store, verbose).and_then(World::run).map_err(|error| error.to_string())
+pub(crate) fn run(seed: u64, kind: &Rules) -> Result<Report, String> {
+    World::new(seed, *kind).and_then(World::run).map_err(|error| error.to_string())
+}
+
+/// What all worlds of a run have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
+    /// How many lives end.
+    pub(crate) crashes: usize,
+    pub(crate) store: Kind,
+    /// Whether disks forget what they said that they had forced.
+    pub(crate) lies: bool,
+    pub(crate) verbose: bool,
 }
 
 struct World {
     rng: ChaCha8Rng,
-    crashes: usize,
-    verbose: bool,
+    rules: Rules,
+    /// The first life of the sender that began after all lies.
+    sound_from: usize,
     _home: tempfile::TempDir,
     sender: Machine,
     receiver: Machine,
@@ -156,27 +183,27 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, crashes: usize, store: Kind, verbose: bool) -> io::Result<Self> {
+    fn new(seed: u64, rules: Rules) -> io::Result<Self> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let home = tempfile::tempdir()?;
+        // At the level `Process` nothing is forced before a power cut, so a disk has nothing to lie about.
+        let levels: &[Level] = if rules.lies {
+            &[Level::Batched, Level::Sync]
+        } else {
+            &[Level::Process, Level::Batched, Level::Sync]
+        };
         let mut machine = |side, name: &str| {
-            let level =
-                *[Level::Process, Level::Batched, Level::Sync].choose(&mut rng).unwrap_or(&Level::Sync);
-            Machine::new(
-                side,
-                home.path().join(name),
-                level,
-                store,
-                rng.random_bool(0.5) && store == Kind::Log,
-            )
+            let level = *levels.choose(&mut rng).unwrap_or(&Level::Sync);
+            let is_frail = (rng.random_bool(0.5) || rules.lies) && rules.store == Kind::Log;
+            Machine::new(side, home.path().join(name), level, rules.store, is_frail)
         };
         let (sender, receiver) = (machine(Side::Sender, "sender")?, machine(Side::Receiver, "receiver")?);
         let (account, report, address) = (Account::default(), Report::default(), "127.0.0.1:0".to_owned());
         let (says, hears) = channel();
         Ok(Self {
             rng,
-            crashes,
-            verbose,
+            rules,
+            sound_from: 0,
             _home: home,
             sender,
             receiver,
@@ -194,7 +221,8 @@ impl World {
         let machines = [&self.sender, &self.receiver];
         let may_forget = |it: &&&Machine| it.level == Level::Process && (it.boots > 0 || it.has_failed);
         let may_lose = machines.iter().any(|it| may_forget(&it));
-        Bounds { may_lose, may_not_know: may_lose || machines.iter().any(|it| it.has_failed) }
+        let may_not_know = may_lose || self.sound_from > 0 || machines.iter().any(|it| it.has_failed);
+        Bounds { may_lose, may_not_know, sound_from: self.sound_from }
     }
 
     fn run(mut self) -> io::Result<Report> {
@@ -203,11 +231,19 @@ impl World {
         let first = self.hear()?.line.unwrap_or_default();
         self.address = first.strip_prefix("at ").ok_or_else(|| io::Error::other(first.clone()))?.to_owned();
         self.begin(Side::Sender, Fault::Kill)?;
-        while self.report.crashes < self.crashes {
+        while self.report.crashes < self.rules.crashes {
             let Some((side, by_itself)) = self.listen()? else { continue };
             self.bury(side, by_itself)?;
             let Machine { is_frail, store, .. } = *self.machine(side);
-            let next = Fault::any(&mut self.rng, is_frail).within(store);
+            let next = if !self.rules.lies {
+                Fault::any(&mut self.rng, is_frail)
+            } else if 2 * self.report.crashes < self.rules.crashes {
+                Fault::of_a_liar(&mut self.rng)
+            } else {
+                // What is sent from now on must arrive once.
+                Fault::Kill
+            };
+            let next = next.within(store);
             self.begin(side, next)?;
         }
         self.rest()?;
@@ -257,6 +293,7 @@ impl World {
             return Ok(None);
         }
         machine.lines += 1;
+        machine.is_damaged |= line.as_ref().is_some_and(|line| line.contains(REMEDY));
         let by_itself = line.is_none();
         Ok((by_itself || machine.lines > machine.patience).then_some((side, by_itself)))
     }
@@ -272,6 +309,11 @@ impl World {
                 machine.lose_power(rng)?;
                 report.cuts += 1;
             }
+            Fault::Lie(_) => {
+                machine.lose_power(rng)?;
+                report.cuts += 1;
+                report.lies += 1;
+            }
             Fault::Point(..) => report.at_points += usize::from(by_itself),
             Fault::Full(..) => report.errors += 1,
             Fault::Sync(_) => {
@@ -280,7 +322,14 @@ impl World {
             }
             Fault::Kill => {}
         }
-        if self.verbose {
+        if self.rules.lies && machine.is_damaged {
+            machine.put_aside()?;
+            report.damaged += 1;
+        }
+        if matches!(machine.fault, Fault::Lie(_)) {
+            self.sound_from = self.sender.lives + 1;
+        }
+        if self.rules.verbose {
             let how = if by_itself { "has ended" } else { "was ended" };
             println!("  {side:?} {how}: {:?}", self.machine(side).fault);
         }

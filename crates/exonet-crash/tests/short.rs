@@ -18,6 +18,11 @@ fn every_message_arrives_once_whatever_crashes() {
 }
 
 #[test]
+fn what_is_sent_after_a_lie_of_a_disk_arrives_once() {
+    every_message_arrives_once(&["--lies"]);
+}
+
+#[test]
 fn nor_does_a_journal_in_sqlite_lose_or_double_one() {
     every_message_arrives_once(&["--store", "sqlite"]);
 }

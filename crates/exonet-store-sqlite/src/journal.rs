@@ -483,7 +483,18 @@ impl Storage for Journal {
         need <= MAX_GROUP && self.shared.check().is_ok() && self.reserve.has(need)
     }
 
+    fn still_there(&self) -> Result<(), StoreError> {
+        self.shared.check()?;
+        let path = &self.shared.path;
+        // An error does not tell that the file is gone.
+        match path.try_exists() {
+            Ok(false) => Err(self.shared.fail(StoreError::Removed { path: path.clone() })),
+            Ok(true) | Err(_) => Ok(()),
+        }
+    }
+
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        self.still_there()?;
         self.shared.force()?;
         self.run.ended = Ended::Clean;
         let db = lock(&self.db);

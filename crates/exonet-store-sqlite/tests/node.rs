@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use exonet::error::BuildError;
+use exonet::send::Fate;
 use exonet::state::{StateDir, StateError};
 use exonet::{Allow, Builder, Durability, Message, Node, Outcome};
 use exonet_store::StoreError;
@@ -60,6 +61,28 @@ async fn what_a_node_has_not_sent_its_next_life_goes_on_with() {
         }
         assert!(alice.close(LATE).await.is_empty());
         assert!(bob.close(LATE).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn its_next_lives_know_the_outcomes_that_it_was_told() {
+    for durability in LEVELS {
+        let home = tempfile::tempdir().unwrap();
+        let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let alice = stored(home.path(), durability).build().await.unwrap();
+        let receipt = alice.peer(bob.peer_addr()).send("pay 3").await.unwrap();
+        bob.recv().await.unwrap().reject_with(7, "no such account");
+        let settled = receipt.await;
+        let id = settled.id.unwrap();
+        // The node does not end in order: only the journal has the outcome.
+        drop(alice);
+        for _ in 0..2 {
+            let alice = until_free(home.path(), durability).await;
+            let (_, told) = alice.past_outcomes().await.unwrap().by_id(&id).unwrap();
+            assert_eq!((told.outcome, told.reason.as_deref()), (settled.outcome, Some("no such account")));
+            assert_eq!(alice.peer(bob.id()).status(&id), Some(Fate::Ended(told)));
+            assert!(alice.close(LATE).await.is_empty());
+        }
     }
 }
 

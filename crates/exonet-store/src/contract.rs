@@ -27,6 +27,8 @@ pub fn check(store: &dyn Store, temp: &Path) {
         a_journal_belongs_to_one_identity(&bench("identity"));
         a_journal_belongs_to_one_store(&bench("store"));
         room_is_found_for_what_begins(&bench("room"));
+        #[cfg(unix)]
+        a_journal_that_is_removed_is_noticed(&bench("removed"));
     }
     the_level_process_needs_a_boot_id(&Bench { store, dir: temp.join("no-boot"), level: Level::Process });
     the_level_of_the_last_run_counts(&Bench { store, dir: temp.join("levels"), level: Level::Sync });
@@ -149,6 +151,30 @@ fn positions_rise(bench: &Bench<'_>) {
     }
     storage.append(8, b"three").unwrap();
     assert_eq!(storage.lsn(), 2);
+}
+
+/// Other systems do not remove files that are open.
+#[cfg(unix)]
+fn a_journal_that_is_removed_is_noticed(bench: &Bench<'_>) {
+    for moved in [false, true] {
+        let (mut storage, found) = bench.open();
+        drop(found);
+        storage.append(10, b"one").unwrap();
+        storage.still_there().unwrap();
+        if moved {
+            std::fs::rename(&bench.dir, bench.dir.with_extension("moved")).unwrap();
+        } else {
+            std::fs::remove_dir_all(&bench.dir).unwrap();
+        }
+        for _ in 0..2 {
+            let error = storage.still_there().unwrap_err();
+            assert!(matches!(error, StoreError::Removed { .. }), "{error}");
+        }
+        let error = storage.append(20, b"two").unwrap_err();
+        assert!(matches!(error, StoreError::Removed { .. }), "{error}");
+        let error = storage.close().unwrap_err();
+        assert!(matches!(error, StoreError::Removed { .. }), "{error}");
+    }
 }
 
 fn forcing_tells_the_position(bench: &Bench<'_>) {

@@ -38,6 +38,16 @@ pub enum StoreError {
         /// The error of the system.
         error: Arc<io::Error>,
     },
+    /// The files of the journal were removed or moved away while it was open.
+    #[error(
+        "{} was removed or moved away while the node ran, so this journal has stopped: put it back, or start again \
+         without what the journal knew: messages that were open end Unknown",
+        path.display()
+    )]
+    Removed {
+        /// The file.
+        path: PathBuf,
+    },
     /// A part that was on disk is damaged.
     #[error(
         "{} is damaged ({what}), in a part that was safe on the disk: check the disk; to go on without what the \

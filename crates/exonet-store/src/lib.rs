@@ -210,11 +210,20 @@ pub trait Storage: Send {
     /// full.
     fn has_reserve(&mut self, need: u64) -> bool;
 
+    /// Checks that the files of the journal are still there. This asks the system, so the caller does it from time to time.
+    /// A store without files that can be removed while they are open need not implement it.
+    ///
+    /// # Errors
+    /// [`StoreError::Removed`]. The error is permanent.
+    fn still_there(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Ends cleanly: forces everything, and notes that nothing follows. The next run then trusts the journal,
     /// whatever happens to the system.
     ///
     /// # Errors
-    /// The errors of [`Force::force`]; or the note cannot be written.
+    /// The errors of [`Force::force`] and [`Storage::still_there`]; or the note cannot be written.
     fn close(self: Box<Self>) -> Result<(), StoreError>;
 }
 

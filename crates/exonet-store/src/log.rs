@@ -6,7 +6,7 @@ use crate::chores;
 use crate::disk::Witness;
 use crate::error::StoreError;
 use crate::format::{GROUP, Group, HEADER, Key, group_len};
-use crate::run::{Ended, Run};
+use crate::run::{self, Ended, Run};
 use crate::segment::Segment;
 use crate::shared::{Mark, Shared, State, Unforced};
 use crate::store::keep_from;
@@ -286,7 +286,19 @@ impl Storage for Log {
         }
     }
 
+    fn still_there(&self) -> Result<(), StoreError> {
+        self.shared.check()?;
+        let (disk, name) =
+            (&*self.shared.disk, self.current.as_ref().map_or(run::FILE, |current| &*current.name));
+        // An error does not tell that the file is gone: the process may have too many open files.
+        match disk.open(name) {
+            Ok(None) => Err(self.shared.fail(StoreError::Removed { path: disk.path(name) })),
+            Ok(Some(_)) | Err(_) => Ok(()),
+        }
+    }
+
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        self.still_there()?;
         let state = self.shared.wait_while(State::is_busy);
         if let Some(base) = state.base.filter(|base| base.lsn == self.last.lsn) {
             self.check = base.check;

@@ -32,13 +32,22 @@ message has left; `status` shows it too. A message that is `in doubt` has left, 
 delivered. A message that is dropped ends as cancelled, which means certainly not delivered, or as
 unknown; the exit code is 3 if one ended as unknown.";
 
+const SHOW_HELP: &str = "\
+EXAMPLES
+  exon outbox show 12
+  exon outbox show 12 --json
+
+A message that has ended has no body any more. For it, the command prints the outcome on standard
+error, or as a line of JSON on standard output, and its exit code is that of `exon outbox status`.";
+
 const STATUS_HELP: &str = "\
 EXAMPLES
   exon outbox status 12 --as shop
   exon outbox status 12 --as shop --json
 
-`exon up` knows the newest 10,000 outcomes since it was started. A journal has only the messages
-without an outcome, so other commands, and an identity that no process runs, know no outcomes.
+The journal of the identity remembers the newest 1,024 outcomes, also over a crash and a move to
+another machine; messages that ended together count as one. `exon up` also knows the newest 10,000
+since it was started.
 
 EXIT CODES
     0  delivered, or processed
@@ -61,9 +70,9 @@ pub(crate) enum OutboxCommand {
     #[command(after_help = "EXAMPLES\n  exon outbox ls --json", visible_alias = "list")]
     Ls,
     /// Print the body of one message as it is
-    #[command(after_help = "EXAMPLES\n  exon outbox show 12")]
+    #[command(after_help = SHOW_HELP)]
     Show {
-        /// Its number in `exon outbox ls`, or its id
+        /// Its number, which `exon send --durable` and `exon outbox ls` print, or its id
         #[arg(value_name = "N", value_parser = parse_which)]
         which: Which,
     },

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use super::Role;
 use super::inbox;
 use super::look;
+use super::past::{self, Past};
 use super::protocol::{PIECE, Reply, Request, Row, Settled, VERSION, Which};
 use super::server::{Office, refusal};
 use super::wire::say;
@@ -144,19 +145,32 @@ async fn fate(office: &Office, message: &Which, to: &mut OwnedWriteHalf) {
         let _ = say(to, &Reply::Message(Box::new(row))).await;
         return;
     }
-    let Role::Up(desk) = &office.role else { return };
-    // The book learns an outcome a moment after the node has it.
+    let noted = match &office.role {
+        Role::Up(desk) => noted(&desk.past, message).await,
+        Role::Command(_) | Role::Worker(_) => None,
+    };
+    let ended = match noted {
+        Some(settled) => Some(settled),
+        None => office.node.past_outcomes().await.ok().and_then(|past| past::remembered(&past, message)),
+    };
+    if let Some(settled) = ended {
+        let _ = say(to, &Reply::Settled(settled)).await;
+    }
+}
+
+/// The outcome that this process has noted. The book learns an outcome a moment after the node has it.
+async fn noted(past: &Past, message: &Which) -> Option<Settled> {
     for _ in 0..LOOKS {
         let ended = match message {
-            Which::Number(number) => desk.past.of(*number),
-            Which::Id(id) => desk.past.of_id(id),
+            Which::Number(number) => past.of(*number),
+            Which::Id(id) => past.of_id(id),
         };
-        if let Some(settled) = ended {
-            let _ = say(to, &Reply::Settled(settled)).await;
-            return;
+        if ended.is_some() {
+            return ended;
         }
         sleep(BETWEEN_LOOKS).await;
     }
+    None
 }
 
 async fn give_up(node: &Node, number: Option<u64>, to: &mut OwnedWriteHalf) -> Result<(), Reply> {

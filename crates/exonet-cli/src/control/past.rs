@@ -1,9 +1,14 @@
-//! The newest outcomes of the messages of a node.
+//! The newest outcomes of the messages of a node: those that the process has noted, and those that the journal remembers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use super::protocol::Settled;
+use exonet::Outcome;
+use exonet::send::{Ended, PastOutcomes};
+use exonet_proto::Incarnation;
+
+use super::protocol::{Judged, Settled, Which};
+use crate::text::escape;
 
 /// The number of outcomes that are kept; the oldest are forgotten.
 const MOST: usize = 10_000;
@@ -36,6 +41,27 @@ impl Past {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().rev().find(|settled| wanted(settled)).cloned()
     }
+}
+
+/// The outcome of a message that the journal remembers.
+pub(crate) fn remembered(past: &PastOutcomes, which: &Which) -> Option<Settled> {
+    let (number, ended) = match which {
+        Which::Number(number) => (*number, past.by_number(*number)?),
+        Which::Id(id) => past.by_id(&id.parse().ok()?)?,
+    };
+    let Ended { id, outcome, late, receiver_durability, reason, .. } = ended;
+    let refused = if let Outcome::Refused(why) = outcome { Some(why.to_string()) } else { None };
+    Some(Settled {
+        n: number,
+        outcome: outcome.into(),
+        reason: reason.map(|reason| escape(reason.as_bytes())).or(refused),
+        remedy: None,
+        id: id.map(|id| id.to_string()),
+        late,
+        early: id.is_some_and(|id| id.r == Incarnation::UNNAMED),
+        receiver_durability: receiver_durability.map(|level| level.to_string()),
+        judged: Judged::of(outcome),
+    })
 }
 
 #[cfg(test)]

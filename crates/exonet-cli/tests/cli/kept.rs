@@ -79,9 +79,18 @@ fn what_was_open_at_an_interrupt_goes_on() {
         "{}",
         first.stderr
     );
+    // The user can ask for it later.
+    let number = first.of_type("message")[0]["number"].to_string();
+    let hint = format!("to see what became of number {number}: exon outbox status {number} --as sender");
+    assert!(first.stderr.contains(&hint), "{}", first.stderr);
     let (world, listener) = away.come(1);
     let second = world.run(&["send", "--as", "sender", "--continue", "--json"]).expect(0);
     assert_eq!(figures(&second), [0, 1, 1, 0]);
+    assert_eq!(second.of_type("message")[0]["number"].to_string(), number);
+    assert!(!second.stderr.contains("to see what became"), "{}", second.stderr);
+    assert!(
+        world.run(&["outbox", "status", "--as", "sender", &number]).expect(0).stdout.contains("delivered")
+    );
     assert!(second.stderr.contains("1 message of a former run goes on"), "{}", second.stderr);
     let told = second.of_type("message");
     let heard = listener.running.end().expect(0);
@@ -202,11 +211,22 @@ fn the_outbox_shows_what_is_kept_and_gives_it_up() {
     assert_eq!(outbox(&["show", &number]).expect(0).stdout, "the text of it");
     let line = outbox(&["show", &number, "--json"]).expect(0).lines().pop().unwrap();
     assert_eq!((&line["text"], &line["id"]), (&"the text of it".into(), &row["id"]));
-    assert!(outbox(&["show", "77"]).expect(1).stderr.contains("no message 77"));
+    assert!(outbox(&["show", "77"]).expect(1).stderr.contains("nothing is known of message 77"));
     assert!(outbox(&["ls"]).expect(0).stdout.contains("the text of it"));
     // It has left, so nobody can say.
     assert_eq!(outbox(&["drop", "--all", "--json"]).expect(3).summary()["unknown"], 1);
     assert_eq!(outbox(&["ls", "--json"]).expect(0).summary()["messages"], 0);
+    // The journal remembers that, by the number and by the id.
+    let told = outbox(&["show", &number]).expect(3);
+    assert_eq!(told.stdout, "");
+    let words = format!("message {number} has ended, and its body is gone: unknown");
+    assert!(told.stderr.contains(&words), "{}", told.stderr);
+    assert!(outbox(&["status", &number]).expect(3).stdout.contains("unknown"));
+    for which in [&number, row["id"].as_str().unwrap()] {
+        let line = outbox(&["show", which, "--json"]).expect(3).lines().pop().unwrap();
+        assert_eq!((&line["state"], &line["outcome"]), (&"settled".into(), &"unknown".into()));
+        assert_eq!((line["number"].to_string(), &line["id"]), (number.clone(), &row["id"]));
+    }
     assert_eq!(
         figures(&away.world.run(&["send", "--as", "sender", "--continue", "--json"]).expect(0)),
         [0; 4]

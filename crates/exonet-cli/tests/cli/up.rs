@@ -295,8 +295,40 @@ fn what_became_of_a_message_is_told_later() {
     let delivered = outbox(&world, &["status", &numbers[0], "--json"]).expect(0).lines();
     let id = delivered[0]["id"].as_str().unwrap();
     assert_eq!(outbox(&world, &["status", id, "--json"]).expect(0).lines(), delivered);
+    assert_eq!(outbox(&world, &["show", id, "--json"]).expect(0).lines(), delivered);
     listener.running.end().expect(0);
+    let all: Vec<_> =
+        numbers.iter().map(|number| outbox(&world, &["status", number, "--json"]).lines()).collect();
+    killed(up);
+    // The journal tells it without a node, and with the next one.
+    let ask = || numbers.iter().map(|number| outbox(&world, &["status", number, "--json"]).lines());
+    until("nobody runs it", || outbox(&world, &["status", id]).code == Some(0));
+    assert!(ask().eq(all.clone()));
+    let up = world.up(&[]);
+    assert!(ask().eq(all));
+    assert_eq!(outbox(&world, &["show", id]).expect(0).stdout, "");
+    let unknown = outbox(&world, &["show", "77"]).expect(1);
+    assert!(unknown.stderr.contains("nothing is known of message 77"), "{}", unknown.stderr);
     drop(up);
+}
+
+/// A message that never leaves has no id: its number names it.
+#[test]
+fn a_message_that_is_refused_can_be_asked_for() {
+    let world = World::new();
+    let id = world.run(&["id", "sender", "--new"]).expect(0).stdout.trim().to_owned();
+    let other = world.run(&["id", "other", "--new"]).expect(0).stdout.trim().to_owned();
+    assert_ne!(id, other);
+    let listener = world.listen(&["--allow", &other]);
+    let args = ["send", "--as", "sender", "--durable", "--json", &listener.peer, "one"];
+    let sent = world.run(&args).expect(4);
+    let message = &sent.of_type("message")[0];
+    assert_eq!(message["outcome"], "refused");
+    let number = message["number"].to_string();
+    let hint = format!("to see what became of number {number}: exon outbox status {number} --as sender");
+    assert!(sent.stderr.contains(&hint), "{}", sent.stderr);
+    let told = outbox(&world, &["show", &number, "--json"]).expect(4).lines();
+    assert_eq!((&told[0]["outcome"], &told[0]["reason"]), (&message["outcome"], &message["reason"]));
 }
 
 /// A look at an identity writes nothing, so its directory may be a snapshot that is mounted read-only.

@@ -132,7 +132,7 @@ pub(crate) struct Journal {
     life: u64,
     /// `b` and the hull as they were last written.
     front: Option<(Incarnation, Hull)>,
-    /// The newest outcomes of messages that had slots.
+    /// The newest outcomes.
     pub(crate) past: Past,
     /// The places of peers that wait for a position.
     pub(crate) waiting: BTreeSet<u32>,
@@ -207,8 +207,8 @@ impl Journal {
         Record::Named { letters: self.letters, peers: self.peers }.encode(to);
         Record::Life { life: self.life }.encode(to);
         for past in self.past.iter() {
-            let PastOutcome { peer: id, s, r, count: n, .. } = *past;
-            Record::Past { id, n, s, r, how: past.how() }.encode(to);
+            let PastOutcome { letter, peer: id, bound, count: n, .. } = *past;
+            Record::Past { letter, n, id, bound, how: past.how() }.encode(to);
         }
     }
 

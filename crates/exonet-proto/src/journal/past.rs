@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::id::{Incarnation, NodeId, Slot};
+use crate::id::{Incarnation, LetterId, NodeId, Slot};
 use crate::level::DurabilityLevel;
 use crate::message::{MAX_REASON, Outcome, Refusal};
 use crate::wire::{Malformed, Take, put_varint};
@@ -12,15 +12,16 @@ use crate::wire::{Malformed, Take, put_varint};
 /// reason.
 const MOST: usize = 1_024;
 
-/// Messages to one peer that had slots and ended together, as the journal of their sender remembers them.
+/// Messages to one peer that ended together, as the journal of their sender remembers them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastOutcome {
+    /// The number of the first message. The others have those that follow.
+    pub letter: LetterId,
     /// The node that they were for.
     pub peer: NodeId,
-    /// The slot of the first message. The others have those that follow.
-    pub s: Slot,
-    /// The incarnation of the slots; [`Incarnation::UNNAMED`] if it never was known.
-    pub r: Incarnation,
+    /// The slot of the first message, and the incarnation of the slots; [`Incarnation::UNNAMED`] if it never was known. The
+    /// others have the slots that follow. None: they never left.
+    pub bound: Option<(Slot, Incarnation)>,
     /// How many messages there are.
     pub count: u32,
     /// The outcome of each.
@@ -34,10 +35,15 @@ pub struct PastOutcome {
 }
 
 impl PastOutcome {
-    pub(crate) fn new(peer: NodeId, (s, r): (Slot, Incarnation), count: u32, how: &How<'_>) -> Self {
+    pub(crate) fn new(
+        (letter, count): (LetterId, u32),
+        peer: NodeId,
+        bound: Option<(Slot, Incarnation)>,
+        how: &How<'_>,
+    ) -> Self {
         let How { outcome, late, receiver_durability, reason } = *how;
         let reason = Some(reason).filter(|reason| !reason.is_empty()).map(Arc::from);
-        Self { peer, s, r, count, outcome, late, receiver_durability, reason }
+        Self { letter, peer, bound, count, outcome, late, receiver_durability, reason }
     }
 
     pub(crate) fn how(&self) -> How<'_> {
@@ -168,7 +174,7 @@ const fn refusal(why: Refusal) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{LetterId, Stamp};
+    use crate::id::Stamp;
     use crate::journal::{Heading, Record, Recovered};
 
     const HOW: How<'_> =
@@ -201,7 +207,8 @@ mod tests {
         };
         let put = |letter, peer| Record::Put { letter: id(letter), peer, heading, body: b"x" };
         let outcome = |letter, n, peer, how| Record::Outcome { letter: id(letter), n, peer, how };
-        let past = |peer, s, r, n, how| PastOutcome::new(peer, (Slot(s), r), n, how);
+        let past =
+            |letter, n, peer, (s, r), how| PastOutcome::new((id(letter), n), peer, Some((Slot(s), r)), how);
         let records = vec![
             Record::Peer { peer: 1, id: one },
             Record::Peer { peer: 2, id: two },
@@ -226,11 +233,11 @@ mod tests {
             outcome(4, 1, 1, NO),
         ];
         let told = vec![
-            (9, past(one, 21, r, 2, &HOW)),
-            (13, past(two, 9, other, 1, &NO)),
-            (14, past(two, 10, Incarnation::UNNAMED, 1, &HOW)),
-            (18, past(one, 30, other, 1, &HOW)),
-            (21, past(one, 23, r, 1, &NO)),
+            (9, past(2, 2, one, (21, r), &HOW)),
+            (13, past(5, 1, two, (9, other), &NO)),
+            (14, past(6, 1, two, (10, Incarnation::UNNAMED), &HOW)),
+            (18, past(7, 1, one, (30, other), &HOW)),
+            (21, past(4, 1, one, (23, r), &NO)),
         ];
         (records, told)
     }
@@ -246,20 +253,24 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_a_slot_leaves_nothing_to_ask_for() {
+    fn a_message_that_never_left_is_remembered_by_its_number() {
         let (mut records, _) = journal();
         records.truncate(7);
-        records.push(Record::Outcome { letter: LetterId::new(8).unwrap(), n: 1, peer: 1, how: HOW });
-        assert_eq!(read(&records), []);
+        let (letter, peer) = (LetterId::new(8).unwrap(), NodeId([3; 32]));
+        records.push(Record::Outcome { letter, n: 1, peer: 1, how: NO });
+        assert_eq!(read(&records), [PastOutcome::new((letter, 1), peer, None, &NO)]);
     }
 
     #[test]
     fn the_newest_outcomes_are_remembered() {
-        let (id, r) = (NodeId([3; 32]), Incarnation(5));
-        let all: Vec<_> =
-            (0..MOST as u64 + 9).map(|s| Record::Past { id, n: 1, s: Slot(s), r, how: NO }).collect();
+        let past = |number| {
+            let letter = LetterId::new(number).unwrap();
+            Record::Past { letter, n: 1, id: NodeId([3; 32]), bound: None, how: NO }
+        };
+        let all: Vec<_> = (1..=MOST as u64 + 9).map(past).collect();
         let kept = read(&all);
-        assert_eq!((kept.len(), kept[0].s, kept[MOST - 1].s), (MOST, Slot(9), Slot(MOST as u64 + 8)));
+        let ends = [&kept[0], &kept[MOST - 1]].map(|past| past.letter.get());
+        assert_eq!((kept.len(), ends), (MOST, [10, MOST as u64 + 9]));
         assert_eq!(kept[0].how(), NO);
     }
 }

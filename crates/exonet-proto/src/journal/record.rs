@@ -62,13 +62,13 @@ pub(crate) enum Record<'a> {
     Convert { letter: LetterId, r: Incarnation },
     /// The message was not taken, and is not bound any more. It may keep its place in its stream.
     Back { letter: LetterId, kept: Option<KeptPlace> },
-    /// `n` messages from `letter` on have their outcome. They have no slots; or this is of an earlier version, which did not say
-    /// which outcome.
+    /// Of an earlier version: `n` messages from `letter` on have their outcome.
     End { letter: LetterId, n: u32 },
-    /// `n` messages to a peer, from `letter` on, have this outcome. They were bound to consecutive slots.
+    /// `n` messages to a peer, from `letter` on, have this outcome. They were bound to consecutive slots, or not
+    /// at all.
     Outcome { letter: LetterId, n: u32, peer: u32, how: How<'a> },
-    /// In a snapshot: an `Outcome` from before it, of messages to the peer `id` in `n` slots from `s` on.
-    Past { id: NodeId, n: u32, s: Slot, r: Incarnation, how: How<'a> },
+    /// In a snapshot: an `Outcome` from before it, of messages to the peer `id`, with the first of their slots.
+    Past { letter: LetterId, n: u32, id: NodeId, bound: Option<(Slot, Incarnation)>, how: How<'a> },
     /// The receiver record of a peer, and slots that are free in it besides those written before. Another incarnation replaces
     /// what was written.
     Live {
@@ -183,7 +183,7 @@ impl<'a> Record<'a> {
             Self::Back { letter, kept: Some(kept) } => head(to, RETURNED, [letter.get(), kept.o.0, kept.n]),
             Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
             Self::Outcome { letter, n, peer, how } => put_outcome(to, (*letter, *n, *peer), how),
-            Self::Past { id, n, s, r, how } => put_past(to, *id, (*n, *s, *r), how),
+            Self::Past { letter, n, id, bound, how } => put_past(to, (*letter, *n, *id), *bound, how),
             Self::Live { peer, r, hi, l, ets, taken, closed, free } => {
                 let (kts, keep) = taken.map_or((0, 0), |of| (of.ts.0, of.end.0));
                 let (peer, closed) = (u64::from(*peer), u64::from(*closed));
@@ -250,9 +250,11 @@ impl<'a> Record<'a> {
                 Self::Outcome { letter, n, peer, how: How::decode(from)? }
             }
             PAST => {
-                let (n, s, named, r) = (count(from)?, slot(from)?, flag(from)?, incarnation(from)?);
-                let (r, id) = (if named { r } else { Incarnation::UNNAMED }, NodeId(*from.array()?));
-                Self::Past { id, n, s, r, how: How::decode(from)? }
+                let (letter, n, id) = (letter(from)?, count(from)?, NodeId(*from.array()?));
+                let (is_bound, s) = (flag(from)?, slot(from)?);
+                let (is_named, r) = (flag(from)?, incarnation(from)?);
+                let bound = is_bound.then_some((s, if is_named { r } else { Incarnation::UNNAMED }));
+                Self::Past { letter, n, id, bound, how: How::decode(from)? }
             }
             LIVE => Self::live(from)?,
             DROP => Self::Drop { peer: small(from)? },
@@ -371,10 +373,20 @@ fn put_outcome(to: &mut Vec<u8>, (letter, n, peer): (LetterId, u32, u32), how: &
     how.encode(to);
 }
 
-fn put_past(to: &mut Vec<u8>, id: NodeId, (n, s, r): (u32, Slot, Incarnation), how: &How<'_>) {
-    let (named, r) = if r == Incarnation::UNNAMED { (0, 0) } else { (1, r.0) };
-    head(to, PAST, [u64::from(n), s.0, named, r]);
+fn put_past(
+    to: &mut Vec<u8>,
+    (letter, n, id): (LetterId, u32, NodeId),
+    bound: Option<(Slot, Incarnation)>,
+    how: &How<'_>,
+) {
+    head(to, PAST, [letter.get(), u64::from(n)]);
     to.extend_from_slice(&id.0);
+    let s = bound.map(|(s, _)| s.0);
+    let r = bound.and_then(|(_, r)| (r != Incarnation::UNNAMED).then_some(r.0));
+    for number in [s, r] {
+        put_varint(to, number.is_some().into());
+        put_varint(to, number.unwrap_or_default());
+    }
     how.encode(to);
 }
 
@@ -509,7 +521,8 @@ mod tests {
     }
 
     fn outcomes() -> Vec<Record<'static>> {
-        let (s, r) = (Slot(1 << 40), Incarnation(9));
+        let (letter, id, s) = (LetterId::new(9).unwrap(), NodeId([7; 32]), Slot(1 << 40));
+        let no = how(Outcome::Rejected { status: 1, attempts: 2 }, "no");
         vec![
             outcome(Outcome::Delivered, ""),
             outcome(Outcome::Processed { status: 1 << 31 }, "done"),
@@ -521,14 +534,9 @@ mod tests {
             outcome(Outcome::Refused(Refusal::Kind), ""),
             outcome(Outcome::Refused(Refusal::Ended), ""),
             outcome(Outcome::Unknown, ""),
-            Record::Past { id: NodeId([7; 32]), n: 3, s, r, how: how(Outcome::Cancelled, "") },
-            Record::Past {
-                id: NodeId([7; 32]),
-                n: 1,
-                s,
-                r: Incarnation::UNNAMED,
-                how: how(Outcome::Rejected { status: 1, attempts: 2 }, "no"),
-            },
+            Record::Past { letter, n: 3, id, bound: None, how: how(Outcome::Cancelled, "") },
+            Record::Past { letter, n: 1, id, bound: Some((s, Incarnation(9))), how: no },
+            Record::Past { letter, n: 1, id, bound: Some((s, Incarnation::UNNAMED)), how: no },
         ]
     }
 

@@ -428,9 +428,11 @@ impl Recovered {
             Record::End { letter, n } => self.end(letter, n).map(drop)?,
             Record::Outcome { letter, n, peer, how } => {
                 let (peer, bound) = (self.peer(peer)?.id, self.end(letter, n)?);
-                self.past.extend(bound.map(|bound| PastOutcome::new(peer, bound, n, &how)));
+                self.past.extend([PastOutcome::new((letter, n), peer, bound, &how)]);
             }
-            Record::Past { id, n, s, r, how } => self.past.extend([PastOutcome::new(id, (s, r), n, &how)]),
+            Record::Past { letter, n, id, bound, how } => {
+                self.past.extend([PastOutcome::new((letter, n), id, bound, &how)]);
+            }
             Record::Live { peer, r, hi, l, ets, taken, closed, free } => {
                 self.peer(peer)?.live(Live { r, hi, l, ets, taken, closed, free: IntervalSet::new() }, free);
             }

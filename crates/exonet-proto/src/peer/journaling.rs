@@ -171,16 +171,9 @@ impl Peer {
     ) -> Position {
         let Some(letter) = ending.journaled else { return Position(0) };
         let peer = self.journaled.map_or(0, |(number, _)| number);
-        let record = match ending.bound {
-            // Without a slot, a message has no name by which it could be asked for.
-            None => Record::End { letter, n },
-            Some(bound) => {
-                let how = how();
-                cx.journal.past.extend([PastOutcome::new(self.id, bound, n, &how)]);
-                Record::Outcome { letter, n, peer, how }
-            }
-        };
-        let at = cx.journal.append(&record);
+        let how = how();
+        cx.journal.past.extend([PastOutcome::new((letter, n), self.id, ending.bound, &how)]);
+        let at = cx.journal.append(&Record::Outcome { letter, n, peer, how });
         self.ends_at(cx, at, ending.bound.map(|(s, _)| s));
         at
     }

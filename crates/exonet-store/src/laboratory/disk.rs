@@ -74,7 +74,7 @@ impl Disk for LabDisk {
     fn sync_names(&self) -> io::Result<()> {
         self.plan.run("names", || {
             self.real.sync_names()?;
-            self.image(Image::sync_names)
+            if self.plan.lies() { Ok(()) } else { self.image(Image::sync_names) }
         })
     }
 
@@ -161,6 +161,7 @@ impl Syncer for LabSyncer {
             let written = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
             self.real.sync()?;
             match &self.image {
+                Some(_) if self.plan.lies() => Ok(()),
                 Some(image) => {
                     image.lock().unwrap_or_else(PoisonError::into_inner).sync(self.number, &written)
                 }

@@ -42,6 +42,8 @@ struct Fail {
 pub(super) struct Plan {
     die: Option<(String, u64)>,
     fails: Vec<Fail>,
+    /// From this sync on, the disk forgets what it says that it has forced.
+    lies_from: Option<u64>,
     pub(super) boot: Option<[u8; 16]>,
     pub(super) memory: Option<PathBuf>,
     pub(super) image: Option<PathBuf>,
@@ -86,6 +88,7 @@ impl Plan {
                 };
                 self.fails.push(Fail { kind, times: from.parse().ok()?..=to.parse().ok()?, error });
             }
+            "lie" => self.lies_from = Some(value.parse().ok()?),
             "boot" => {
                 let mut boot = [0; 16];
                 boot.iter_mut().zip(value.bytes()).for_each(|(to, from)| *to = from);
@@ -103,6 +106,11 @@ impl Plan {
         let count = passed.entry(name.to_owned()).or_default();
         *count += 1;
         *count
+    }
+
+    /// Whether the disk forgets what it is about to say that it has forced.
+    pub(super) fn lies(&self) -> bool {
+        self.lies_from.is_some_and(|from| self.count("lie") >= from)
     }
 
     /// Whether the process dies at this passage of the point.

@@ -85,8 +85,13 @@ impl Engine {
         if journal.has_failed() {
             return false;
         }
-        if appended
-            && journal.wants_snapshot()
+        if !appended {
+            return true;
+        }
+        if let Err(error) = journal.still_there(now) {
+            return self.journal_failed(now, error.to_string());
+        }
+        if journal.wants_snapshot()
             && let Err(error) = journal.snapshot(now, &self.core)
         {
             // The journal has the appended records nevertheless.

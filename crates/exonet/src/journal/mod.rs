@@ -10,11 +10,12 @@ mod forcing;
 mod held;
 mod opened;
 
+use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
 use exonet_proto::node::{Append, Node as Core};
-use exonet_proto::{DurabilityLevel, Now};
+use exonet_proto::{DurabilityLevel, Mono, Now};
 use exonet_store::{MAX_GROUP, Storage, StoreError};
 
 use crate::shared::Shared;
@@ -22,6 +23,9 @@ use crate::shared::Shared;
 pub use durability::Durability;
 pub(crate) use held::{Held, Taker};
 pub(crate) use opened::{open, read};
+
+/// How long a journal that is written may be gone without the node noticing.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// More bytes than the records have that come with a body, or that a step has beside its bodies: with a tag, the trace,
 /// the peer and its address, and the place of a reader in its stream.
@@ -34,6 +38,8 @@ pub(crate) struct Log {
     storage: Box<dyn Storage>,
     durability: Durability,
     teller: forcing::Teller,
+    /// When to look next whether the files are still there.
+    look_at: Mono,
     /// Why the journal is incomplete, if it is. Then nothing that the node says later can be trusted.
     failed: Option<Failure>,
 }
@@ -51,7 +57,7 @@ enum Failure {
 impl Log {
     /// A journal in `storage`.
     pub(crate) fn on(storage: Box<dyn Storage>) -> Self {
-        Self { storage, durability: Durability::Process, teller: forcing::Teller::default(), failed: None }
+        Self::new(storage, Durability::Process)
     }
 
     /// The journal, with what `over` makes of its storage.
@@ -61,6 +67,16 @@ impl Log {
 }
 
 impl Log {
+    fn new(storage: Box<dyn Storage>, durability: Durability) -> Self {
+        Self {
+            storage,
+            durability,
+            teller: forcing::Teller::default(),
+            look_at: Mono::default(),
+            failed: None,
+        }
+    }
+
     /// The level of the journal, which the node tells its peers.
     pub(crate) const fn level(&self) -> DurabilityLevel {
         self.durability.level()
@@ -79,6 +95,16 @@ impl Log {
             self.teller.appended(append.through);
         }
         appended
+    }
+
+    /// Checks from time to time that nobody has removed the files of the journal, since writes to them succeed
+    /// nevertheless.
+    pub(crate) fn still_there(&mut self, now: Now) -> Result<(), StoreError> {
+        if now.mono < self.look_at {
+            return Ok(());
+        }
+        self.look_at = now.mono + LOOK;
+        self.storage.still_there()
     }
 
     /// Whether there is room for a new message of `len` bytes.

@@ -5,7 +5,6 @@ use std::path::Path;
 use exonet_proto::node::{Durability as Safety, Recovered, Shelf};
 use exonet_store::{FoundGroup, Groups, Level, Options, Store, Trust};
 
-use super::forcing::Teller;
 use super::{Durability, Log};
 use crate::state::{StateDir, StateError};
 
@@ -71,11 +70,7 @@ pub(crate) fn open(
         }
     };
     let safety = if durability.is_forced() { Safety::Forced } else { Safety::Written };
-    Ok(Some(Opened {
-        log: Log { storage, durability, teller: Teller::default(), failed: None },
-        safety,
-        found: Box::new(found),
-    }))
+    Ok(Some(Opened { log: Log::new(storage, durability), safety, found: Box::new(found) }))
 }
 
 /// Reads these groups, until one is missing.

@@ -9,6 +9,7 @@ pub(crate) mod line;
 pub(crate) mod lot;
 pub(crate) mod message;
 pub(crate) mod outcomes;
+pub(crate) mod past;
 pub(crate) mod permit;
 pub(crate) mod reasons;
 pub(crate) mod receipt;
@@ -19,6 +20,7 @@ pub(crate) mod waiting;
 pub(crate) mod writer;
 
 pub use outcomes::{Ended, Fate, Outcomes};
+pub use past::PastOutcomes;
 pub use permit::Permit;
 pub use receipt::BatchReceipt;
 pub use receipts::{Settled, Tally};

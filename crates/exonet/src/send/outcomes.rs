@@ -61,7 +61,7 @@ pub enum Fate {
 }
 
 /// Messages that ended together, in the order of their slots.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) peer: NodeId,
     pub(crate) count: u32,
@@ -71,9 +71,10 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    fn past(sender: NodeId, past: &PastOutcome) -> Self {
-        let PastOutcome { peer, s, r, count, outcome, late, receiver_durability, ref reason } = *past;
-        let settled = Settled { outcome, id: Some(MessageId { sender, r, s }), late, receiver_durability };
+    pub(crate) fn past(sender: NodeId, past: &PastOutcome) -> Self {
+        let PastOutcome { peer, bound, count, outcome, late, receiver_durability, ref reason, .. } = *past;
+        let id = bound.map(|(s, r)| MessageId { sender, r, s });
+        let settled = Settled { outcome, id, late, receiver_durability };
         Self { peer, count, settled, reason: reason.clone() }
     }
 
@@ -92,10 +93,19 @@ impl Ending {
     }
 
     fn of(&self, peer: &NodeId, id: &MessageId) -> Option<Ended> {
-        let first = self.settled.id.filter(|_| self.peer == *peer)?;
-        let n = id.s.0.checked_sub(first.s.0).filter(|n| *n < u64::from(self.count))?;
-        let same = (first.sender, first.r) == (id.sender, id.r);
-        same.then(|| u32::try_from(n).ok().map(|n| self.nth(n)))?
+        self.place_of(id).filter(|_| self.peer == *peer).and_then(|n| self.nth_if(n))
+    }
+
+    /// The outcome of the message that comes `n` after the first, if it is among these.
+    pub(crate) fn nth_if(&self, n: u64) -> Option<Ended> {
+        let n = u32::try_from(n).ok().filter(|n| *n < self.count)?;
+        Some(self.nth(n))
+    }
+
+    /// How many places after the first the message of this id would be.
+    pub(crate) fn place_of(&self, id: &MessageId) -> Option<u64> {
+        let first = self.settled.id.filter(|first| (first.sender, first.r) == (id.sender, id.r))?;
+        id.s.0.checked_sub(first.s.0)
     }
 }
 

@@ -10,6 +10,7 @@ use exonet_proto::{MessageId, NodeId};
 use exonet_store::{Level, Options, Trust};
 
 use super::{StateDir, StateError};
+use crate::send::PastOutcomes;
 
 /// The messages of a former life that have no outcome yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Outbox {
     pub messages: Vec<KeptMessage>,
     /// Why the journal is not trusted. Then the next life does not continue with it, and there are no messages here.
     pub forgotten: Option<String>,
+    /// How the newest messages have ended that are not open any more.
+    pub past: PastOutcomes,
 }
 
 /// A message of an [`Outbox`].
@@ -99,7 +102,7 @@ impl StateDir {
         Ok(Ok(crate::journal::read(&mut groups, Shelf::default())?.finish(0)?))
     }
 
-    /// Returns the messages with which the next life of this identity continues. Changes nothing. Empty without a
+    /// Returns the messages with which the next life of this identity continues, and its newest outcomes. Changes nothing. Empty without a
     /// journal.
     ///
     /// # Errors
@@ -107,10 +110,11 @@ impl StateDir {
     pub fn outbox(&self) -> Result<Outbox, StateError> {
         let found = match self.recovered()? {
             Ok(found) => found,
-            Err(why) => return Ok(Outbox { messages: Vec::new(), forgotten: Some(why) }),
+            Err(why) => return Ok(Outbox { forgotten: Some(why), ..Outbox::default() }),
         };
         let sender = SecretKey::from_bytes(**self.secret()).node_id();
         let messages = found.open_letters().map(|open| KeptMessage::new(sender, &open)).collect();
-        Ok(Outbox { messages, forgotten: None })
+        let past = PastOutcomes::new(sender, found.past_outcomes());
+        Ok(Outbox { messages, forgotten: None, past })
     }
 }

@@ -9,7 +9,7 @@ use exonet::naming::{Answer, Expect, Found, Name, Naming, NamingError, Record, V
 use exonet::state::{
     self, ApplicationError, Arrival, Checkpoint, Landing, RestoreError, Restored, SecretKey, StateDir, Term,
 };
-use exonet::{Allow, Node, NodeId, Outcome};
+use exonet::{Allow, Message, Node, NodeId, Outcome};
 use tempfile::TempDir;
 
 const LONG: Duration = Duration::from_secs(10);
@@ -170,6 +170,36 @@ async fn a_file_carries_what_is_under_way_and_the_state_of_the_application() {
     bob.greet();
     bob.recv().await.unwrap().ack().unwrap();
     assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+#[tokio::test]
+async fn outcomes_move_with_their_identity() {
+    let world = World::new();
+    let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+    let bob = world.stored("here").await;
+    let receipt = bob.peer(alice.peer_addr()).send("hello").await.unwrap();
+    alice.recv().await.unwrap().ack().unwrap();
+    let settled = receipt.await;
+    let nobody = crate::common::nobody().await;
+    let never_left = bob.peer(nobody).send(Message::new("x").early(false)).await.unwrap();
+    let number = bob.waiting(&never_left.open_message().unwrap(), 0).unwrap().number.unwrap();
+    never_left.abandon();
+    assert_eq!(never_left.await.outcome, Outcome::Cancelled);
+    let before = bob.past_outcomes().await.unwrap();
+    world.leave(bob, "file").await;
+
+    world.restore::<Count>("file", "there", None).await.unwrap();
+    assert_eq!(StateDir::open(world.path("there")).unwrap().outbox().unwrap().past, before);
+    let bob = world.stored("there").await;
+    let past = bob.past_outcomes().await.unwrap();
+    assert_eq!(past, before);
+    let (_, told) = past.by_id(&settled.id.unwrap()).unwrap();
+    assert_eq!((told.peer, told.outcome), (alice.id(), Outcome::Delivered));
+    assert_eq!(
+        past.by_number(number).map(|ended| (ended.id, ended.outcome)),
+        Some((None, Outcome::Cancelled))
+    );
+    assert_eq!(past.by_number(number + 1), None);
 }
 
 #[tokio::test]

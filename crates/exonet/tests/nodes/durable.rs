@@ -305,6 +305,29 @@ async fn a_journal_that_is_put_back_from_a_copy_is_not_believed() {
     .await;
 }
 
+/// The system goes on to write to files that were removed. Without a look at their names, the node would promise what
+/// nobody finds.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_node_stops_when_its_journal_is_removed() {
+    let nobody = crate::common::nobody().await;
+    for durability in [Durability::Process, Durability::Batched(Duration::from_millis(2)), Durability::Sync] {
+        let home = tempfile::tempdir().unwrap();
+        within(async {
+            let alice = stored(home.path(), durability).await;
+            let open = alice.peer(&nobody).send("open").await.unwrap();
+            std::fs::remove_dir_all(home.path().join("journal")).unwrap();
+            while let Ok(receipt) = alice.peer(&nobody).send("more").await {
+                receipt.abandon();
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(open.await.outcome, Outcome::Unknown, "{durability:?}");
+            drop(alice);
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn every_receipt_is_told_though_outcomes_wait_for_the_disk() {
     each(|alice, bob| async move {

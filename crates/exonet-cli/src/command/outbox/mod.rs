@@ -1,5 +1,6 @@
 //! `exon outbox`: messages that a stored identity still has to send.
 
+mod ended;
 mod remote;
 
 use exonet::send::OpenMessage;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use super::running::{self, Found};
 use super::send;
 use crate::args::{OutboxArgs, OutboxCommand};
+use crate::control::past::remembered;
 use crate::control::protocol::Which;
 use crate::exit::{Exit, Tally, outcome_name};
 use crate::failure::Failure;
@@ -172,24 +174,30 @@ fn find<'o>(outbox: &'o Outbox, which: &Which) -> Option<&'o KeptMessage> {
     })
 }
 
-/// Prints the state of a message. An outbox has only messages without an outcome.
+/// Prints whether a message is open, or how it has ended.
 fn status(settings: &Settings, outbox: &Outbox, which: &Which) -> Result<Exit, Failure> {
-    let message = find(outbox, which).ok_or_else(|| not_known(settings, which))?;
-    Row::new(message).print(settings, &message.body)?;
-    Ok(Exit::Kept)
+    if let Some(message) = find(outbox, which) {
+        Row::new(message).print(settings, &message.body)?;
+        return Ok(Exit::Kept);
+    }
+    let settled = remembered(&outbox.past, which).ok_or_else(|| not_known(settings, which))?;
+    ended::print(settings, &settled)
 }
 
 /// The error that nothing is known of a message.
 fn not_known(settings: &Settings, which: &Which) -> Failure {
     let options = settings.identity.options();
     Failure::new(format!("nothing is known of message {which} of {}", settings.identity)).hint(format!(
-        "it is not open: it has its outcome, or there was none; only exon up keeps outcomes, the newest since its start. To see what is open: exon outbox ls{options}"
+        "it is not open, and not among the newest 1,024 messages that have ended. To see what is open: exon outbox ls{options}"
     ))
 }
 
 fn show(settings: &Settings, outbox: &Outbox, which: &Which) -> Result<Exit, Failure> {
-    let message = find(outbox, which).ok_or_else(|| running::no_message(settings, which))?;
-    print_body(settings, Row::new(message), &message.body)
+    if let Some(message) = find(outbox, which) {
+        return print_body(settings, Row::new(message), &message.body);
+    }
+    let settled = remembered(&outbox.past, which).ok_or_else(|| not_known(settings, which))?;
+    ended::print_without_body(settings, &settled)
 }
 
 fn print_body(settings: &Settings, row: Row, body: &[u8]) -> Result<Exit, Failure> {

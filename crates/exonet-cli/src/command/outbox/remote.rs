@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 
-use super::{Dropped, Row, Summary, not_known, print_body, state, sum_up_dropped};
-use crate::command::{running, show};
+use super::{Dropped, Row, Summary, ended, not_known, print_body, state, sum_up_dropped};
+use crate::command::running;
 use crate::control::Client;
-use crate::control::protocol::{self, Judged, Reply, Request, Which};
+use crate::control::protocol::{self, Reply, Request, Which};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -76,66 +76,44 @@ async fn number_of(settings: &Settings, process: &Client, which: &Which) -> Resu
     found.ok_or_else(|| running::no_message(settings, which))
 }
 
-/// Tells whether a message is open, or how it has ended. The exit code tells it too.
-pub(super) async fn status(settings: &Settings, process: &Client, which: &Which) -> Result<Exit, Failure> {
-    #[derive(Serialize)]
-    struct Ended<'a> {
-        r#type: &'static str,
-        number: u64,
-        state: &'static str,
-        outcome: &'static str,
-        id: Option<&'a str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reason: Option<&'a str>,
-        #[serde(flatten)]
-        judged: Option<Judged>,
-        late: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        receiver_durability: Option<&'a str>,
-    }
+/// What the process knows of a message.
+async fn fate(process: &Client, which: &Which) -> Result<Option<Known>, Failure> {
     let (mut hearer, mut known) = (process.ask(Request::Fate { message: which.clone() }).await?, None);
     while let Some(reply) = hearer.next().await? {
-        if matches!(reply, Reply::Message(_) | Reply::Settled(_)) {
-            known = Some(reply);
+        match reply {
+            Reply::Message(row) => known = Some(Known::Open(row)),
+            Reply::Settled(settled) => known = Some(Known::Settled(settled)),
+            _ => {}
         }
     }
-    match known {
-        Some(Reply::Message(row)) => {
+    Ok(known)
+}
+
+/// A message as the process knows it.
+enum Known {
+    Open(Box<protocol::Row>),
+    Settled(protocol::Settled),
+}
+
+/// Tells whether a message is open, or how it has ended. The exit code tells it too.
+pub(super) async fn status(settings: &Settings, process: &Client, which: &Which) -> Result<Exit, Failure> {
+    match fate(process, which).await? {
+        Some(Known::Open(row)) => {
             let glance = decoded(&row.glance)?;
             Row::from(*row).print(settings, &glance)?;
             Ok(Exit::Kept)
         }
-        Some(Reply::Settled(settled)) => {
-            let mut tally = Tally::default();
-            tally.count(settled.outcome);
-            let protocol::Settled {
-                n: number, outcome, reason, id, late, receiver_durability, judged, ..
-            } = settled;
-            let (reason, id) = (reason.as_deref(), id.as_deref());
-            let why = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
-            let receiver_durability = receiver_durability.as_deref();
-            let at = show::receiver(receiver_durability);
-            let (left, late_too) = (id.unwrap_or("never left"), if late { ", late" } else { "" });
-            settings.output.text(&format!("{number:>6}  {}{late_too}{at}  {left}{why}", outcome.name()))?;
-            settings.output.line(&Ended {
-                r#type: "message",
-                number,
-                state: "settled",
-                outcome: outcome.name(),
-                id,
-                reason,
-                judged,
-                late,
-                receiver_durability,
-            })?;
-            Ok(tally.exit())
-        }
-        _ => Err(not_known(settings, which)),
+        Some(Known::Settled(settled)) => ended::print(settings, &settled),
+        None => Err(not_known(settings, which)),
     }
 }
 
 pub(super) async fn show(settings: &Settings, process: &Client, which: &Which) -> Result<Exit, Failure> {
-    let number = number_of(settings, process, which).await?;
+    let number = match fate(process, which).await? {
+        Some(Known::Open(row)) => row.number,
+        Some(Known::Settled(settled)) => return ended::print_without_body(settings, &settled),
+        None => return Err(not_known(settings, which)),
+    };
     let (mut hearer, mut row) = (process.ask(Request::Show { number }).await?, None);
     let mut body = Vec::new();
     while let Some(reply) = hearer.next().await? {

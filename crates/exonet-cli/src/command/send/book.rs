@@ -1,6 +1,6 @@
 //! The outcomes of the messages of a node of this process.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use super::SILENCE;
-use super::report::{Line, Summary};
+use super::report::{Line, Numbers, Summary, is_asked_for};
 use crate::args::{Confirmed, SendArgs};
 use crate::command::refusals::Refusals;
 use crate::command::show;
@@ -46,6 +46,10 @@ pub(super) struct Book<'a> {
     early_unknown: bool,
     tally: Tally,
     pub(super) open: FuturesUnordered<Numbered>,
+    /// The numbers of open messages in the journal, by their numbers here.
+    numbers: BTreeMap<u64, u64>,
+    /// The numbers of messages that were not delivered.
+    undelivered: Option<Numbers>,
 }
 
 impl<'a> Book<'a> {
@@ -69,12 +73,15 @@ impl<'a> Book<'a> {
             early_unknown: false,
             tally: Tally::default(),
             open: FuturesUnordered::new(),
+            numbers: BTreeMap::new(),
+            undelivered: None,
         }
     }
 
     /// Adds the wanted messages of a former run. Returns the rest.
     pub(super) fn recover(
         &mut self,
+        node: &Node,
         left: Vec<(OpenMessage, Receipt)>,
         wanted: impl Fn(&OpenMessage) -> bool,
     ) -> Vec<Receipt> {
@@ -83,7 +90,7 @@ impl<'a> Book<'a> {
             if wanted(&message) {
                 self.recovered += 1;
                 self.peers.insert(message.peer);
-                self.open.push(Numbered::new(self.recovered, receipt));
+                self.add(node, self.recovered, receipt);
             } else {
                 others.push(receipt);
             }
@@ -113,14 +120,14 @@ impl<'a> Book<'a> {
                 result = &mut offer, if !self.all_offered => {
                     self.all_offered = result.is_ok();
                     if result.is_err() {
-                        self.take_all(&mut offered);
+                        self.take_all(node, &mut offered);
                     }
                     result?;
                 }
-                Some(receipt) = offered.recv() => self.take(receipt),
+                Some(receipt) = offered.recv() => self.take(node, receipt),
                 Some((n, settled, said)) = self.open.next() => self.settle(n, settled, said)?,
                 stop = &mut stop => {
-                    self.take_all(&mut offered);
+                    self.take_all(node, &mut offered);
                     return Ok(Some(stop));
                 }
                 never = &mut listening => return never.map(|never| match never {}),
@@ -158,15 +165,24 @@ impl<'a> Book<'a> {
     }
 
     /// Adds the messages that have been offered so far. No more are offered.
-    fn take_all(&mut self, offered: &mut mpsc::Receiver<Receipt>) {
+    fn take_all(&mut self, node: &Node, offered: &mut mpsc::Receiver<Receipt>) {
         while let Ok(receipt) = offered.try_recv() {
-            self.take(receipt);
+            self.take(node, receipt);
         }
     }
 
-    fn take(&mut self, receipt: Receipt) {
+    fn take(&mut self, node: &Node, receipt: Receipt) {
         self.offered += 1;
-        let n = self.recovered + self.offered;
+        self.add(node, self.recovered + self.offered, receipt);
+    }
+
+    fn add(&mut self, node: &Node, n: u64, receipt: Receipt) {
+        if self.settings.keeps_journal()
+            // A message that has its outcome already has no number any more.
+            && let Some(number) = receipt.open_message().and_then(|open| node.waiting(&open, 0)?.number)
+        {
+            self.numbers.insert(n, number);
+        }
         self.open.push(Numbered::new(n, receipt));
     }
 
@@ -191,6 +207,10 @@ impl<'a> Book<'a> {
             self.tally.add(settled.outcome);
             outcome_name(settled.outcome)
         };
+        let number = self.numbers.remove(&n);
+        if let Some(number) = number.filter(|_| refused || is_asked_for(settled.outcome.into())) {
+            self.undelivered = Some(Numbers::and(self.undelivered, number));
+        }
         self.late += u64::from(settled.late);
         // A message with a slot of a record was not lost because of a clock.
         self.early_unknown |=
@@ -212,6 +232,7 @@ impl<'a> Book<'a> {
         self.settings.output.line(&Line {
             r#type: "message",
             n,
+            number,
             outcome,
             reason,
             judged,
@@ -260,6 +281,9 @@ impl<'a> Book<'a> {
         };
         self.settings.note(format!("{} in {}{cut}{former}", self.tally.describe(), units::span(took)));
         self.say_kept(others);
+        if let Some(numbers) = self.undelivered {
+            numbers.say(self.settings);
+        }
         if self.tally.unknown > 0 {
             self.settings.note(
                 "unknown: it was delivered once or not at all. The receiver has restarted or forgotten it, \

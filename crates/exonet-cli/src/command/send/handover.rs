@@ -1,6 +1,7 @@
 //! Messages for the background node of the identity.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::SILENCE;
 use super::input::{self, Taker, became_shorter};
-use super::report::{Line, Queued, Summary};
+use super::report::{Line, Numbers, Queued, Summary, is_asked_for};
 use crate::args::{Confirmed, SendArgs, Urgency};
 use crate::command::show;
 use crate::command::stop::{Stop, stop};
@@ -148,8 +149,11 @@ struct Handed<'a> {
     accepted: u64,
     /// The background node has taken no message beyond these.
     refused_rest: bool,
-    /// The first and the last number in the journal, and how many there are.
-    numbers: Option<(u64, u64, u64)>,
+    numbers: Option<Numbers>,
+    /// The numbers of messages whose outcome is awaited, by their places in the handover.
+    awaited: BTreeMap<u64, u64>,
+    /// The numbers of messages that were not delivered.
+    undelivered: Option<Numbers>,
     /// The user knows that the background node has no room.
     told_full: bool,
     tally: Tally,
@@ -168,6 +172,8 @@ impl<'a> Handed<'a> {
             accepted: 0,
             refused_rest: false,
             numbers: None,
+            awaited: BTreeMap::new(),
+            undelivered: None,
             told_full: false,
             tally: Tally::default(),
             late: 0,
@@ -233,9 +239,7 @@ impl<'a> Handed<'a> {
         match reply {
             Reply::Accepted { n, numbers, full, last } => {
                 (self.accepted, self.refused_rest) = (n, last);
-                if !self.outcomes {
-                    self.number(&numbers)?;
-                }
+                self.number(&numbers)?;
                 if let Some(room) = full.filter(|_| !std::mem::replace(&mut self.told_full, true)) {
                     self.say_full(room);
                 }
@@ -249,10 +253,10 @@ impl<'a> Handed<'a> {
     /// Reports the numbers of messages in the journal.
     fn number(&mut self, numbers: &[(u64, u64)]) -> Result<(), Failure> {
         for &(n, number) in numbers {
-            self.numbers = match self.numbers {
-                Some((first, _, count)) => Some((first, number, count + 1)),
-                None => Some((number, number, 1)),
-            };
+            if self.outcomes {
+                self.awaited.insert(n, number);
+            }
+            self.numbers = Some(Numbers::and(self.numbers, number));
             self.settings.output.line(&Queued { r#type: "queued", n, number })?;
         }
         Ok(())
@@ -271,6 +275,10 @@ impl<'a> Handed<'a> {
 
     fn settle(&mut self, settled: Settled) -> Result<(), Failure> {
         let Settled { n, outcome, reason, remedy, id, late, early, receiver_durability, judged } = settled;
+        let number = self.awaited.remove(&n);
+        if let Some(number) = number.filter(|_| is_asked_for(outcome)) {
+            self.undelivered = Some(Numbers::and(self.undelivered, number));
+        }
         self.tally.count(outcome);
         self.late += u64::from(late);
         self.early_unknown |= outcome == Ending::Unknown && early;
@@ -292,6 +300,7 @@ impl<'a> Handed<'a> {
         self.settings.output.line(&Line {
             r#type: "message",
             n,
+            number,
             outcome: outcome.name(),
             reason,
             judged,
@@ -356,15 +365,14 @@ impl<'a> Handed<'a> {
             Some(queued) => {
                 let (numbers, look) = match self.numbers {
                     None => (String::new(), format!("exon outbox ls{options}")),
-                    Some((number, _, 1)) => {
-                        (format!(", number {number}"), format!("exon outbox status {number}{options}"))
-                    }
-                    Some((first, last, count)) => {
-                        let gaps =
-                            if last - first < count { "" } else { " (some between them are left out)" };
-                        let look =
-                            format!("exon outbox ls{options}; one of them: exon outbox status N{options}");
-                        (format!(", numbers {first} to {last}{gaps}"), look)
+                    Some(numbers) => {
+                        let one = numbers.status(settings);
+                        let look = if numbers.is_one() {
+                            one
+                        } else {
+                            format!("exon outbox ls{options}; one of them: {one}")
+                        };
+                        (format!(", {}", numbers.words()), look)
                     }
                 };
                 let (these, count) = (if queued == 1 { "it" } else { "them" }, counted(queued, "message"));
@@ -375,6 +383,9 @@ impl<'a> Handed<'a> {
                 settings.note(format!("to see {these}: {look}"));
             }
             None => settings.note(format!("{} in {took}", self.tally.describe())),
+        }
+        if let Some(numbers) = self.undelivered {
+            numbers.say(settings);
         }
         if self.tally.kept > 0 && end != "background node ended" {
             let kept = counted(self.tally.kept, "message");

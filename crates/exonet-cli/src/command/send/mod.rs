@@ -99,7 +99,7 @@ async fn own_node(
         settings.note("no former run has left anything");
     }
     let traced = if args.trace { Some(Traced::begin(settings, &node)?) } else { None };
-    let others = book.recover(left, wanted);
+    let others = book.recover(&node, left, wanted);
     let ended = {
         let (receipts, offered) = mpsc::channel(256);
         let (keeps, forced) = (settings.keeps_journal(), settings.waits_for_disk());

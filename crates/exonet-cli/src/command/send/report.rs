@@ -2,13 +2,63 @@
 
 use serde::Serialize;
 
-use crate::control::protocol::Judged;
+use crate::control::protocol::{Ending, Judged};
 use crate::exit::Tally;
+use crate::settings::Settings;
+
+/// The numbers that some messages have in the journal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    first: u64,
+    last: u64,
+    count: u64,
+}
+
+impl Numbers {
+    /// The numbers and one more.
+    pub(super) fn and(numbers: Option<Self>, number: u64) -> Self {
+        let Self { first, last, count } = numbers.unwrap_or(Self { first: number, last: number, count: 0 });
+        Self { first: first.min(number), last: last.max(number), count: count + 1 }
+    }
+
+    pub(super) const fn is_one(self) -> bool {
+        self.count == 1
+    }
+
+    /// The numbers in words.
+    pub(super) fn words(self) -> String {
+        let Self { first, last, count } = self;
+        match count {
+            _ if self.is_one() => format!("number {first}"),
+            count if last - first < count => format!("numbers {first} to {last}"),
+            _ => format!("numbers {first} to {last} (some between them are left out)"),
+        }
+    }
+
+    /// The command that tells about one of the messages.
+    pub(super) fn status(self, settings: &Settings) -> String {
+        let which = if self.is_one() { self.first.to_string() } else { "N".to_owned() };
+        format!("exon outbox status {which}{}", settings.identity.options())
+    }
+
+    /// Says how to ask later for these messages, which were not delivered, or not yet.
+    pub(super) fn say(self, settings: &Settings) {
+        settings.note(format!("to see what became of {}: {}", self.words(), self.status(settings)));
+    }
+}
+
+/// Whether the user may want to ask for a message that has ended so.
+pub(super) const fn is_asked_for(outcome: Ending) -> bool {
+    !matches!(outcome, Ending::Delivered | Ending::Processed)
+}
 
 #[derive(Serialize)]
 pub(super) struct Line {
     pub(super) r#type: &'static str,
     pub(super) n: u64,
+    /// Its number in the journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) number: Option<u64>,
     pub(super) outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
@@ -23,7 +73,7 @@ pub(super) struct Line {
     pub(super) recovered: bool,
 }
 
-/// A message that the journal of the background node has, under this number.
+/// A message that the journal of the background node has, under this number, and its place in the handover.
 #[derive(Serialize)]
 pub(super) struct Queued {
     pub(super) r#type: &'static str,

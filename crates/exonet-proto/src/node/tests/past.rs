@@ -20,7 +20,7 @@ fn judge(both: &mut Journaled, word: Word, status: u32, reason: &str) {
     assert!(both.pair.ends[1].judge(now, key, Verdict::new(word, status, reason)));
 }
 
-/// The outcomes, with ids, that the node was told, in their order.
+/// The outcomes that the node was told, in their order. An event has no number: it is that of the journal.
 fn told(both: &Journaled) -> Vec<PastOutcome> {
     let reason = |of| {
         both.pair.events.iter().find_map(|event| match event {
@@ -28,10 +28,12 @@ fn told(both: &Journaled) -> Vec<PastOutcome> {
             _ => None,
         })
     };
+    let mut numbers = both.pair.ends[0].past_outcomes().map(|past| past.letter);
     let outcomes = both.pair.events.iter().filter_map(|event| match *event {
-        Event::Outcome { peer, count, outcome, id: Some(id), late, receiver_durability, .. } => {
-            let (s, r, reason) = (id.s, id.r, reason(id));
-            Some(PastOutcome { peer, s, r, count, outcome, late, receiver_durability, reason })
+        Event::Outcome { peer, count, outcome, id, late, receiver_durability, .. } => {
+            let (letter, bound) = (numbers.next()?, id.map(|id| (id.s, id.r)));
+            let reason = id.and_then(reason);
+            Some(PastOutcome { letter, peer, bound, count, outcome, late, receiver_durability, reason })
         }
         _ => None,
     });
@@ -100,6 +102,23 @@ fn outcomes_outlive_the_process_that_was_told_them() {
     }
 }
 
+/// Such a message has no id, and its number is all by which it can be asked for.
+#[test]
+fn the_outcome_of_a_message_that_never_left_is_remembered() {
+    let mut both = Journaled::new();
+    let cancelled = send(&mut both, Confirm::Delivered);
+    both.pair.ends[0].cancel(both.pair.now, cancelled).unwrap();
+    let all = check(&mut both);
+    assert_eq!((all[0].outcome, all[0].bound, all[0].letter.get()), (Outcome::Cancelled, None, 1));
+    for snapshots in [false, true] {
+        if snapshots {
+            both.snapshot(0);
+        }
+        both.crash(0);
+        assert!(both.pair.ends[0].past_outcomes().eq(&all), "{snapshots}");
+    }
+}
+
 /// The journal has an early message under its stamp, and its receiver knows it under an incarnation.
 #[test]
 fn the_journal_learns_the_id_of_an_early_message_with_its_outcome() {
@@ -127,7 +146,7 @@ fn the_journal_learns_the_id_of_an_early_message_with_its_outcome() {
             assert!(both.pair.ends[1].done(now, incoming.key));
         }
         let all = check(&mut both);
-        assert_eq!((all[0].s, all[0].r), (incoming.id.s, incoming.id.r), "{by_verdict}");
+        assert_eq!(all[0].bound, Some((incoming.id.s, incoming.id.r)), "{by_verdict}");
     }
 }
 
