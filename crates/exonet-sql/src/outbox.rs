@@ -1,5 +1,7 @@
 //! Messages, and the rows that they become.
 
+use std::time::SystemTime;
+
 use bytes::Bytes;
 
 use exonet::PeerAddr;
@@ -68,7 +70,8 @@ impl OutboxMessage {
         if let Some(name) = [&tag, &order].into_iter().find(|name| name.len() > 255) {
             return Err(Error::NameTooLong(name.len()));
         }
-        let key = Key::random()?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let key = Key::at(u64::try_from(now.as_millis()).unwrap_or_default())?;
         let hints = peer.hints().collect::<Vec<_>>().join(",");
         let args = vec![
             Value::blob(key.to_vec()),

@@ -3,14 +3,14 @@
 use core::fmt;
 use core::future::Future;
 use core::num::NonZeroU32;
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::sync::Arc;
 
 use exonet::Node;
+use futures_util::FutureExt;
 use sqlx::Pool;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tracing::Instrument;
 
 use crate::Error;
 use crate::error::StoreError;
@@ -165,28 +165,18 @@ where
     Fut: Future<Output = Result<(), E>> + Send + 'static,
     E: Into<HandlerError> + Send + 'static,
 {
-    /// Calls the handler in a task of its own, so that a panic ends only that task.
+    /// Calls the handler. A panic ends only the handler.
     async fn handle(&self, tx: InboxTx<DB>, message: InboxMessage) -> Result<(), HandlerError> {
-        let begin = core::panic::AssertUnwindSafe(|| (self.handler)(tx, message));
-        let Ok(handling) = std::panic::catch_unwind(begin) else {
-            return Err("the handler has panicked".into());
-        };
-        let mut task = JoinSet::new();
-        task.spawn(handling.in_current_span());
+        let handling = AssertUnwindSafe(async { (self.handler)(tx, message).await }).catch_unwind();
         let ended = match self.most {
-            None => task.join_next().await,
-            Some(most) => match timeout(most, task.join_next()).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    task.shutdown().await;
-                    return Err(format!("the handler has taken longer than {most:?}").into());
-                }
-            },
+            None => handling.await,
+            Some(most) => timeout(most, handling)
+                .await
+                .map_err(|_| HandlerError::from(format!("the handler has taken longer than {most:?}")))?,
         };
         match ended {
-            Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(error))) => Err(error.into()),
-            Some(Err(_)) | None => Err("the handler has panicked".into()),
+            Ok(ended) => ended.map_err(Into::into),
+            Err(_) => Err("the handler has panicked".into()),
         }
     }
 }

@@ -16,7 +16,9 @@
 //!   each receiver has taken a fence that was sent after that ([`lanes`]).
 //! * A receiver learns that rows are gone only while no former owner is recorded ([`gone`]).
 
+mod ahead;
 mod commits;
+mod floor;
 mod former;
 mod gone;
 mod lanes;

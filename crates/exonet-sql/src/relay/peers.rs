@@ -72,12 +72,13 @@ impl Receiver {
         self.pause = Pause::NONE;
     }
 
-    fn takes_none(&self, now: Instant) -> bool {
+    /// Whether it takes no row now: it pauses, or its window is full.
+    pub(crate) fn takes_none(&self, now: Instant) -> bool {
         self.room() == 0 || self.pause.until.is_some_and(|until| until > now)
     }
 
-    /// How many rows may be handed over to it now.
-    pub(crate) fn room(&self) -> usize {
+    /// How many rows may be under way to it beside those that are.
+    fn room(&self) -> usize {
         self.window.room()
     }
 
@@ -115,7 +116,7 @@ impl Receivers {
         self.all.get_mut(id)
     }
 
-    /// The receivers that take no row now: they pause, or their window is full.
+    /// The receivers that take no row now.
     pub(crate) fn shut(&self) -> impl Iterator<Item = NodeId> {
         let now = Instant::now();
         self.all.iter().filter(move |(_, receiver)| receiver.takes_none(now)).map(|(id, _)| *id)
@@ -126,6 +127,11 @@ impl Receivers {
         let now = Instant::now();
         let open = self.all.values().filter(|receiver| !receiver.takes_none(now));
         open.map(Receiver::room).reduce(|sum, room| sum.saturating_add(room))
+    }
+
+    /// Whether there are receivers, and none takes a row now.
+    pub(crate) fn all_shut(&self) -> bool {
+        !self.all.is_empty() && self.room().is_none()
     }
 
     /// When the next pause ends.

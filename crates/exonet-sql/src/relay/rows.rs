@@ -3,7 +3,7 @@
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -82,16 +82,23 @@ impl Future for Tracked {
 pub(crate) struct OpenRows {
     pub(crate) rows: HashMap<i64, OpenRow>,
     pub(crate) receipts: FuturesUnordered<Tracked>,
+    /// The orders of which a row is under way: never more than one row of each.
+    pub(crate) turns: HashSet<Vec<u8>>,
 }
 
 impl OpenRows {
     pub(crate) fn begin(&mut self, found: &Found, receipt: Receipt) {
         let open = OpenRow { key: found.row.key, lane: found.lane, peer: found.peer, turn: found.turn() };
+        self.turns.extend(open.turn.clone());
         self.rows.insert(found.id, open);
         self.receipts.push(Tracked { id: found.id, receipt });
     }
 
-    pub(crate) fn turns(&self) -> Vec<Vec<u8>> {
-        self.rows.values().filter_map(|row| row.turn.clone()).collect()
+    pub(crate) fn end(&mut self, id: i64) -> Option<OpenRow> {
+        let row = self.rows.remove(&id)?;
+        if let Some(turn) = &row.turn {
+            self.turns.remove(turn);
+        }
+        Some(row)
     }
 }

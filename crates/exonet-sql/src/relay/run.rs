@@ -13,14 +13,15 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::database::{Cells, Store, Value};
+use crate::relay::ahead::Ahead;
 use crate::relay::commits::watch;
+use crate::relay::floor::Floor;
 use crate::relay::former::Former;
 use crate::relay::lanes::Lanes;
-use crate::relay::peers::Receivers;
+use crate::relay::peers::{Receiver, Receivers};
 use crate::relay::rows::{Found, OpenRows};
 use crate::relay::{RelayBuilder, RelayStats, Wish};
 use crate::statements::Statements;
-use crate::wire::Owner;
 use crate::{Error, Key};
 
 /// How often the relay notes that it is alive, reads the owners of lanes, and looks for rows of which it was not
@@ -28,6 +29,11 @@ use crate::{Error, Key};
 const BEAT: Duration = Duration::from_secs(1);
 /// How often the relay looks for rows while many come. It is about the time that a forced commit takes.
 const LOOK: Duration = Duration::from_millis(5);
+/// The same while the receivers have enough to do: half as many rows are under way as one may get, or none takes any.
+const LOOK_BUSY: Duration = Duration::from_millis(20);
+/// After a search that has found nothing, the relay waits for at least this many times as long as it took: rows that
+/// cannot go now may be many.
+const REST: u32 = 4;
 /// How often the relay looks for something that notifies no task.
 const POLL: Duration = Duration::from_millis(20);
 /// If this many rows come within `MANY_WITHIN`, `send` no longer needs to wake the relay.
@@ -35,8 +41,8 @@ const MANY: usize = 8;
 const MANY_WITHIN: Duration = Duration::from_millis(50);
 /// After this long without a row, the relay sleeps.
 const QUIET: Duration = Duration::from_millis(100);
-/// How long processed rows wait for others, so that they are deleted together.
-const GATHER: Duration = Duration::from_millis(4);
+/// How long processed rows wait for others, so that they are deleted together. Nothing waits for them meanwhile.
+const GATHER: Duration = Duration::from_millis(20);
 /// If this many processed rows wait, they are deleted at once.
 const GATHERED: usize = 128;
 /// How many rows are read at a time.
@@ -57,7 +63,7 @@ struct Told {
     processed: Vec<i64>,
     failed: Vec<(i64, String)>,
     since: Option<Instant>,
-    /// Whether the next row of an order waits for this.
+    /// Whether rows wait for this: the next of an order, or half of what may be under way.
     hurry: bool,
 }
 
@@ -95,8 +101,10 @@ pub(super) struct Runner {
     former: Former,
     receivers: Receivers,
     open: OpenRows,
+    ahead: Ahead,
     told: Told,
     watch: Watch,
+    floor: Floor,
     /// How many rows the next read takes.
     batch: usize,
     next_beat: Instant,
@@ -116,7 +124,7 @@ impl Runner {
         // The previous relay may not have noted that `send` must wake it.
         let (awake, falling_asleep) = (store.dialect().notifies(), false);
         let watch = Watch { awake, falling_asleep, recent: (now, 0), last_row: now, next_look: now };
-        let (open, told) = Default::default();
+        let (open, ahead, told, floor) = Default::default();
         Self {
             store,
             node,
@@ -128,8 +136,10 @@ impl Runner {
             former,
             receivers: Receivers::new(in_flight),
             open,
+            ahead,
             told,
             watch,
+            floor,
             batch: READ / 8,
             next_beat: now,
             next_purge: now,
@@ -149,6 +159,8 @@ impl Runner {
                 Err(Error::Database(error)) => {
                     tracing::warn!(%error, wait = ?away, "the relay waits for its database");
                     self.note(|stats| stats.error = Some(error.to_string()));
+                    // The database may come back as it was before.
+                    (self.floor, self.ahead) = Default::default();
                     tokio::time::sleep(away).await;
                     away = (2 * away).min(LONGEST_AWAY);
                     continue;
@@ -189,13 +201,8 @@ impl Runner {
         if wish == Wish::Run && self.watch.next_look <= now {
             self.look().await?;
         }
-        let (open, lanes, leaving) =
-            (self.open.rows.len(), self.lanes.owned.clone(), self.lanes.leaving.clone());
-        self.note(|stats| {
-            (stats.open, stats.error) = (open, None);
-            stats.lanes = lanes.into_iter().collect();
-            stats.leaving = leaving.into_iter().collect();
-        });
+        let open = self.open.rows.len();
+        self.note(|stats| (stats.open, stats.error) = (open, None));
         Ok(false)
     }
 
@@ -251,6 +258,13 @@ impl Runner {
             let keep = i64::try_from(keep.as_secs()).unwrap_or(i64::MAX / 1_000);
             conn.execute(self.statements().purge, vec![Value::Int(keep), Value::Int(PURGED)]).await?;
         }
+        let (lanes, leaving) = (&self.lanes.owned, &self.lanes.leaving);
+        let (lanes, leaving) = (lanes.iter().copied().collect(), leaving.iter().copied().collect());
+        self.note(|stats| (stats.lanes, stats.leaving) = (lanes, leaving));
+        self.ahead.clear();
+        let mut conn = self.store.acquire().await?;
+        let mut first = conn.fetch(self.statements().first, Vec::new()).await?;
+        self.floor.found(first.first_mut().map(Cells::int).transpose()?);
         // Looks for rows of which it was not notified.
         self.watch.next_look = Instant::now();
         Ok(())
@@ -285,7 +299,9 @@ impl Runner {
                 if let Some(receiver) = receiver {
                     receiver.pause();
                 }
-                self.close(id);
+                if let Some(turn) = self.close(id) {
+                    self.ahead.forget(&turn);
+                }
                 return;
             }
         }
@@ -293,13 +309,25 @@ impl Runner {
         self.told.hurry |= ordered || 2 * self.told.count() >= self.in_flight;
     }
 
-    fn close(&mut self, id: i64) {
-        if let Some(row) = self.open.rows.remove(&id)
-            && let Some(receiver) = self.receivers.known(&row.peer)
-            && receiver.end()
-        {
+    /// Notes that a row is no longer under way. Returns the order whose next row may go now.
+    fn close(&mut self, id: i64) -> Option<Vec<u8>> {
+        let row = self.open.end(id)?;
+        if self.receivers.known(&row.peer).is_some_and(Receiver::end) {
             self.watch.next_look = Instant::now();
         }
+        row.turn
+    }
+
+    /// Notes that the end of a row is in the database, and hands over the next row of its order.
+    fn close_written(&mut self, id: i64) -> Result<(), Error> {
+        let Some(turn) = self.close(id) else { return Ok(()) };
+        let next = self.ahead.next(&turn).filter(|_| *self.wished.borrow() == Wish::Run);
+        let goes = next.map(|found| self.hand_over(&found, Instant::now())).transpose()?;
+        if goes != Some(true) {
+            self.ahead.forget(&turn);
+            self.watch.next_look = Instant::now();
+        }
+        Ok(())
     }
 
     /// Writes to the database which rows are processed.
@@ -315,17 +343,16 @@ impl Runner {
             let gone = conn.execute(sql, vec![me.clone(), Value::Ints(ids)]).await?;
             self.note(|stats| stats.processed += gone);
             // From now on no relay reads these rows, not even a later owner of their lanes.
-            core::mem::take(&mut self.told.processed).into_iter().for_each(|id| self.close(id));
+            for id in core::mem::take(&mut self.told.processed) {
+                self.close_written(id)?;
+            }
         }
         while let Some((id, why)) = self.told.failed.last().cloned() {
             let args = vec![me.clone(), Value::Int(id), Value::Text(Some(why))];
             let marked = conn.execute(self.statements().fail, args).await?;
             self.note(|stats| stats.failed += marked);
             self.told.failed.pop();
-            self.close(id);
-        }
-        if self.told.hurry {
-            self.watch.next_look = Instant::now();
+            self.close_written(id)?;
         }
         self.told = Told::default();
         Ok(())
@@ -336,9 +363,11 @@ impl Runner {
     /// Reads rows, and hands them over. No row is deleted meanwhile: only this task deletes its rows, and a relay
     /// that took a lane over has recorded this one as a former owner.
     async fn look(&mut self) -> Result<(), Error> {
+        let began = Instant::now();
         let limit = self.batch.min(self.receivers.room().unwrap_or(READ));
         let found = self.read(limit).await?;
         let (now, rows) = (Instant::now(), found.len());
+        let rest = if rows == 0 { REST * now.duration_since(began) } else { Duration::ZERO };
         let more = rows == limit && self.open.rows.len() < OPEN_ROWS;
         let bytes: usize = found.iter().map(|found| found.row.body.len()).sum();
         if let Some(size) = bytes.checked_div(rows) {
@@ -352,9 +381,11 @@ impl Runner {
         let mut strangers = Vec::new();
         let mut progress = false;
         for found in found {
-            match found.owner {
-                Some(owner) => progress |= self.hand_over(&found, owner)?,
-                None => strangers.push((found.peer, found.addr)),
+            self.floor.has_read(found.id);
+            match found.turn() {
+                _ if found.owner.is_none() => strangers.push((found.peer, found.addr)),
+                Some(turn) if self.open.turns.contains(&turn) => self.ahead.keep(turn, found),
+                _ => progress |= self.hand_over(&found, now)?,
             }
         }
         let news = !strangers.is_empty();
@@ -362,7 +393,13 @@ impl Runner {
         self.fall_asleep(rows).await?;
         let soon = news || more && progress;
         let polls = self.watch.awake || self.watch.falling_asleep;
-        self.watch.next_look = if soon { now } else { now + if polls { LOOK } else { BEAT } };
+        let busy = 2 * self.open.receipts.len() >= self.in_flight || self.receivers.all_shut();
+        let pause = match polls {
+            false => BEAT,
+            true if busy => LOOK_BUSY.max(rest),
+            true => LOOK.max(rest),
+        };
+        self.watch.next_look = if soon { now } else { now + pause };
         Ok(())
     }
 
@@ -372,20 +409,21 @@ impl Runner {
             Value::blob(self.node.id().0),
             Value::Ints(self.open.rows.keys().copied().collect()),
             Value::Blobs(shut.map(|peer| peer.0.to_vec()).collect()),
-            Value::Blobs(self.open.turns()),
+            Value::Blobs(self.open.turns.iter().cloned().collect()),
             Value::Int(i64::try_from(limit).unwrap_or(1)),
+            Value::Int(self.floor.id()),
         ];
         let mut conn = self.store.acquire().await?;
         let rows = conn.fetch(self.statements().read, args).await?;
         Ok(rows.into_iter().map(Found::read).collect::<Result<_, _>>()?)
     }
 
-    /// Hands a row to the node, if it may go now. Returns false if it has to wait.
-    fn hand_over(&mut self, found: &Found, owner: Owner) -> Result<bool, Error> {
+    /// Hands a row to the node, if it may go. Returns false if it has to wait. Then all rows to this receiver wait that are
+    /// handed over with the same `now`: none overtakes a row of its order.
+    fn hand_over(&mut self, found: &Found, now: Instant) -> Result<bool, Error> {
+        let Some(owner) = found.owner else { return Ok(false) };
         let receiver = self.receivers.get(&self.node, found.peer, found.addr.as_deref());
-        let turn = found.turn();
-        let waits = turn.is_some() && self.open.rows.values().any(|row| row.turn == turn);
-        if waits || receiver.room() == 0 || self.open.rows.contains_key(&found.id) {
+        if receiver.takes_none(now) || self.open.rows.contains_key(&found.id) {
             return Ok(false);
         }
         match receiver.peer.try_send(found.message(owner)) {

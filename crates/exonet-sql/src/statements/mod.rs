@@ -64,8 +64,10 @@ pub(crate) struct Statements {
     /// Deletes rows that were settled long ago: seconds, limit.
     pub(crate) purge: &'static str,
     /// Returns rows to hand over, in order: node, ids that are under way, peers that take no more now, peer and ord
-    /// of the rows under way, limit. Columns: id, key, lane, peer, addr, ord, tag, body, account.
+    /// of the rows under way, limit, lowest id. Columns: id, key, lane, peer, addr, ord, tag, body, account.
     pub(crate) read: &'static str,
+    /// Returns the lowest id of a row that is not settled, of any lane.
+    pub(crate) first: &'static str,
     /// Makes an account for a receiver: peer, addr, account.
     pub(crate) add_peer: &'static str,
     /// Returns all receivers: peer, addr, account.

@@ -39,14 +39,16 @@ pub(super) static STATEMENTS: Statements = Statements {
              and o.settled_at is null and o.failed is null",
     purge: "delete from exonet_outbox where key in (select key from exonet_outbox
               where settled_at < now() - $1 * interval '1 second' limit $2)",
-    // PostgreSQL compares a row with each element of an array that is a parameter, but hashes a subquery.
+    // PostgreSQL compares a row with each element of an array that is a parameter, but hashes a subquery. It would take
+    // a join with the lanes for a sign of few rows, and then read and sort the whole table.
     read: "select o.id, o.key, o.lane, o.peer, o.addr, o.ord, o.tag, o.body, p.account from exonet_outbox o
            left join exonet_peer p on p.peer = o.peer
-           where o.settled_at is null and o.failed is null
-             and o.lane in (select lane from exonet_lane where node = $1)
+           where o.settled_at is null and o.failed is null and o.id >= $6
+             and o.lane = any(array(select lane from exonet_lane where node = $1))
              and o.id not in (select unnest($2::bigint[])) and o.peer not in (select unnest($3::bytea[]))
              and (o.ord is null or o.peer || o.ord not in (select unnest($4::bytea[])))
            order by o.id limit $5",
+    first: "select id from exonet_outbox where settled_at is null and failed is null order by id limit 1",
     add_peer: "insert into exonet_peer (peer, addr, account) values ($1, $2, $3) on conflict (peer) do nothing",
     peers: "select peer, addr, account from exonet_peer",
     lanes: "select lane, node, beat from exonet_lane order by lane",

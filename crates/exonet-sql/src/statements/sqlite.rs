@@ -34,12 +34,13 @@ pub(super) static STATEMENTS: Statements = Statements {
               where settled_at < unixepoch() - $1 limit $2)",
     read: "select o.id, o.key, o.lane, o.peer, o.addr, o.ord, o.tag, o.body, p.account from exonet_outbox o
            left join exonet_peer p on p.peer = o.peer
-           where o.settled_at is null and o.failed is null
+           where o.settled_at is null and o.failed is null and o.id >= $6
              and o.lane in (select lane from exonet_lane where node = $1)
              and o.id not in (select value from json_each($2))
              and hex(o.peer) not in (select value from json_each($3))
              and (o.ord is null or hex(o.peer) || hex(o.ord) not in (select value from json_each($4)))
            order by o.id limit $5",
+    first: "select id from exonet_outbox where settled_at is null and failed is null order by id limit 1",
     add_peer: "insert into exonet_peer (peer, addr, account) values ($1, $2, $3) on conflict (peer) do nothing",
     peers: "select peer, addr, account from exonet_peer",
     lanes: "select lane, node, beat from exonet_lane order by lane",

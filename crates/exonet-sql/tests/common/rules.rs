@@ -2,6 +2,8 @@
 
 #[path = "rejects.rs"]
 mod rejects;
+#[path = "search.rs"]
+mod search;
 
 use std::future::Future;
 use std::path::PathBuf;
