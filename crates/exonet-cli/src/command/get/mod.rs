@@ -119,6 +119,10 @@ fn unusable(error: PartError, target: &Path) -> Failure {
         }
         PartError::Taken => Failure::new(format!("{there} already exists"))
             .hint("for another place: --out PATH; to replace it: --force"),
+        PartError::Special => Failure::new(format!(
+            "{there} is a device, a pipe or a socket, which `exon get` does not replace"
+        ))
+        .hint("for another place: --out PATH"),
         PartError::Other(Some(root)) => {
             let what = format!("{there}.part is of another version of the file, {root}");
             Failure::new(what).hint("to continue with it: --root, with this hash; to begin again: --force")
