@@ -351,9 +351,12 @@ impl<'a> Download<'a> {
             (_, Some(_)) if self.standings.are_out() => {}
             (_, Some(reason)) => self.settings.error(format!("{name}: {reason}; {}", told(state))),
             ("silent", None) => {
-                let instead =
-                    if begun { "other nodes send what it was asked for" } else { "continues without it" };
-                self.settings.note(format!("{name}: no answer; {instead}, and it is tried again"));
+                let instead = match begun {
+                    _ if self.standings.all().len() == 1 => "",
+                    true => "other nodes send what it was asked for, and ",
+                    false => "continues without it, and ",
+                };
+                self.settings.note(format!("{name}: no answer; {instead}it is tried again"));
             }
             _ if before == "silent" => self.settings.note(format!("{name}: is back")),
             _ => {}
