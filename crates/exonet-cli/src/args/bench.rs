@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use exonet::PeerAddr;
 
 use crate::peers::parse_peer;
-use crate::units::{Size, parse_span};
+use crate::units::{ParseError, Size, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -32,6 +32,16 @@ the command advances makes idle times pass at once. What these nodes need themse
 The bare loop only seals, sends, receives and opens datagrams of the same size. The echo sends plain
 datagrams through the same runtime.";
 
+/// The bare loop and the echo send a message in one datagram, which has at most 65,507 bytes.
+fn parse_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|e: ParseError| e.to_string())?;
+    match size.0 {
+        0..=65_000 => Ok(size),
+        _ => Err("a message has at most 65000 bytes here, since the bare loop sends each in one datagram"
+            .to_owned()),
+    }
+}
+
 /// Measure this machine: messages per second, round trips, memory per peer, calls
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -39,8 +49,8 @@ datagrams through the same runtime.";
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     pub(crate) command: Option<BenchCommand>,
-    /// Measure only messages of this size; the default is 1,024 and 64 bytes
-    #[arg(long, value_name = "BYTES")]
+    /// Measure only messages of this size, 65000 bytes at most; the default is 1,024 and 64 bytes
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) size: Option<Size>,
     /// How long to measure each size
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]

@@ -5,11 +5,10 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Subcommand, ValueEnum};
+use clap::{Args, Command, Subcommand, ValueEnum};
 use exonet::group::Mode;
 use exonet::stream::MAX_NAME;
 
-use super::Cli;
 use super::send::{Confirmed, Urgency};
 use crate::peers::{Named, parse_named};
 use crate::units::{at_least_one, parse_span};
@@ -134,7 +133,8 @@ pub(crate) enum WhenFull {
 /// An error in the form of the parser.
 pub(super) fn check(args: &GroupSendArgs) -> Result<(), clap::Error> {
     let Some(why) = wrong(args) else { return Ok(()) };
-    Err(Cli::command().error(ErrorKind::ArgumentConflict, why))
+    Err(GroupSendArgs::augment_args(Command::new("send").bin_name("exon group send"))
+        .error(ErrorKind::ArgumentConflict, why))
 }
 
 /// What is wrong with the arguments together.

@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use exonet::NodeId;
 use exonet::naming::Name;
 
-use super::{Cli, MetricsArgs};
+use super::MetricsArgs;
 use crate::peers::parse_id;
 use crate::units::{Size, parse_span};
 
@@ -127,7 +127,8 @@ impl ServeArgs {
             "{option} is for calls, and --sessions without --method serves none\n\n  \
              tip: the client of a session sets its time by `exon session open --idle`"
         );
-        Err(Cli::command().error(ErrorKind::ArgumentConflict, why))
+        Err(ServeArgs::augment_args(Command::new("serve").bin_name("exon serve"))
+            .error(ErrorKind::ArgumentConflict, why))
     }
 }
 

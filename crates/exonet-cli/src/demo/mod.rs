@@ -243,7 +243,7 @@ impl<'a> Demo<'a> {
         });
         Report {
             journal,
-            account: outcomes.account(stage.offered(), &ledger),
+            account: outcomes.account(stage.offered(), &ledger, performance.interrupted),
             unknown_but_there: outcomes.unknown_but_there(&ledger),
             plain,
             unsent: self.course.messages.saturating_sub(stage.offered()),

@@ -41,10 +41,15 @@ impl Outcomes {
         self.unknown += u64::from(outcome == Outcome::Unknown);
     }
 
-    /// Compares the first `sent` messages with the ledger.
-    pub(super) fn account(&self, sent: u64, ledger: &Ledger) -> Account {
+    /// Compares the first `sent` messages with the ledger. If the demo was `interrupted`, messages without an outcome are on their
+    /// way, and are not counted.
+    pub(super) fn account(&self, sent: u64, ledger: &Ledger, interrupted: bool) -> Account {
         let mut account = Account { sent, duplicates: ledger.duplicates(), ..Account::default() };
         for (n, told) in (0..sent).zip(&self.told) {
+            if told.is_none() && interrupted {
+                account.sent -= 1;
+                continue;
+            }
             let count = match (told, ledger.has(n)) {
                 (Some(Outcome::Unknown), _) => &mut account.unknown,
                 (Some(Outcome::Delivered), true) => &mut account.delivered,
@@ -92,9 +97,11 @@ mod tests {
         outcomes.tell(3, Outcome::Unknown);
         // Message 4 is never settled.
         outcomes.tell(5, Outcome::Unknown); // had arrived
-        let account = outcomes.account(6, &ledger);
+        let account = outcomes.account(6, &ledger, false);
         assert_eq!(account, Account { sent: 6, delivered: 2, duplicates: 1, lost: 2, unknown: 2 });
         assert_eq!(outcomes.unknown_but_there(&ledger), 1);
         assert_eq!(account.delivered + account.lost + account.unknown, account.sent);
+        let interrupted = outcomes.account(6, &ledger, true);
+        assert_eq!(interrupted, Account { sent: 5, lost: 1, ..account }, "message 4 is on its way");
     }
 }

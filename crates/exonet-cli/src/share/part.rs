@@ -42,6 +42,8 @@ struct Header {
 pub(crate) enum PartError {
     /// The name is taken.
     Taken,
+    /// The name is that of a device, a pipe or a socket, which is never replaced.
+    Special,
     /// There is a part of another content.
     Other(Option<Hex32>),
     /// Another process is writing the part.
@@ -264,8 +266,9 @@ impl Part {
 
 /// Fails if there is a file at `target` that must not be replaced.
 pub(crate) fn vacant(target: &Path, force: bool) -> Result<(), PartError> {
-    match fs::symlink_metadata(target) {
-        Ok(about) if about.is_dir() || !force => Err(PartError::Taken),
+    match fs::symlink_metadata(target).map(|about| (about.file_type(), about.is_dir() || !force)) {
+        Ok((kind, _)) if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) => Err(PartError::Special),
+        Ok((_, true)) => Err(PartError::Taken),
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(PartError::Disk(Failure::path("write", target, &error)))
         }
@@ -421,6 +424,17 @@ mod tests {
         place.write(&part, 1..9);
         part.finish(false).unwrap();
         assert!(fs::read(place.target()).unwrap() == place.content);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_never_replaced() {
+        let place = Place::new();
+        let _socket = std::os::unix::net::UnixListener::bind(place.target()).unwrap();
+        for force in [false, true] {
+            assert!(matches!(place.begin(force), Err(PartError::Special)));
+        }
+        assert_eq!(fs::read_dir(place.directory.path()).unwrap().count(), 1);
     }
 
     #[cfg(unix)]

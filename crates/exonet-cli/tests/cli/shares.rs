@@ -197,8 +197,11 @@ fn comes_back(end: impl Fn(&mut Running)) {
     some_has_come(&mut get);
     end(&mut server.running);
     server.running.wait();
+    while get.line_of("server")["state"] != "silent" {}
     let _server = again();
-    complete(&films, get.end());
+    let ended = get.end();
+    assert!(ended.stderr.contains("no answer; it is tried again"), "{}", ended.stderr);
+    complete(&films, ended);
 }
 
 #[test]

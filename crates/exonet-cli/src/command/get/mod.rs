@@ -119,6 +119,10 @@ fn unusable(error: PartError, target: &Path) -> Failure {
         }
         PartError::Taken => Failure::new(format!("{there} already exists"))
             .hint("for another place: --out PATH; to replace it: --force"),
+        PartError::Special => Failure::new(format!(
+            "{there} is a device, a pipe or a socket, which `exon get` does not replace"
+        ))
+        .hint("for another place: --out PATH"),
         PartError::Other(Some(root)) => {
             let what = format!("{there}.part is of another version of the file, {root}");
             Failure::new(what).hint("to continue with it: --root, with this hash; to begin again: --force")
@@ -347,9 +351,12 @@ impl<'a> Download<'a> {
             (_, Some(_)) if self.standings.are_out() => {}
             (_, Some(reason)) => self.settings.error(format!("{name}: {reason}; {}", told(state))),
             ("silent", None) => {
-                let instead =
-                    if begun { "other nodes send what it was asked for" } else { "continues without it" };
-                self.settings.note(format!("{name}: no answer; {instead}, and it is tried again"));
+                let instead = match begun {
+                    _ if self.standings.all().len() == 1 => "",
+                    true => "other nodes send what it was asked for, and ",
+                    false => "continues without it, and ",
+                };
+                self.settings.note(format!("{name}: no answer; {instead}it is tried again"));
             }
             _ if before == "silent" => self.settings.note(format!("{name}: is back")),
             _ => {}

@@ -307,15 +307,15 @@ fn a_bundle_may_lose_one_of_its_messages_to_a_verdict() {
 }
 
 /// `ends[1]` writes a journal: what it has written so far, and its next life.
-struct Lives {
-    pair: Pair,
+pub(super) struct Lives {
+    pub(super) pair: Pair,
     written: Vec<u8>,
     clock: u64,
     durability: Durability,
 }
 
 impl Lives {
-    fn new(durability: Durability) -> Self {
+    pub(super) fn new(durability: Durability) -> Self {
         let mut this = Self { pair: Pair::open(), written: Vec::new(), clock: 1 << 40, durability };
         this.start();
         this
@@ -333,7 +333,9 @@ impl Lives {
             journal,
         };
         let now = self.pair.now;
-        self.pair.ends[1] = Node::new(config(), SecretKey::from_bytes(secret), boot, [9; 32], now);
+        // Each life draws another `boot_id`.
+        let seed = [8 + u8::try_from(self.clock >> 40).unwrap(); 32];
+        self.pair.ends[1] = Node::new(config(), SecretKey::from_bytes(secret), boot, seed, now);
         self.write();
         let batch = self.pair.ends[1].poll_persist().unwrap();
         self.pair.ends[1].handle_persisted(now, batch.lsn);
@@ -341,7 +343,7 @@ impl Lives {
     }
 
     /// Writes everything that there is to write, and makes it safe.
-    fn write(&mut self) {
+    pub(super) fn write(&mut self) {
         while let Some(append) = self.pair.ends[1].poll_journal() {
             self.written.extend(append.to_vec());
             let through = append.through;
@@ -350,7 +352,7 @@ impl Lives {
     }
 
     /// The process dies; what it has written is kept.
-    fn die(&mut self) {
+    pub(super) fn die(&mut self) {
         self.start();
     }
 }

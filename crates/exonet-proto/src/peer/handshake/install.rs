@@ -124,7 +124,7 @@ impl Peer {
         }
         if restarted {
             self.end_previous(cx, now);
-            self.outbound.on_restart(now.mono);
+            self.outbound.on_restart(now.mono, &mut cx.store);
         } else if unheard && moved {
             // The peer may use the old keys until it hears of the new ones.
             self.lose_all(cx, now);

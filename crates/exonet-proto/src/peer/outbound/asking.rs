@@ -95,9 +95,10 @@ impl Outbound {
         }
     }
 
-    /// The peer is another process now: asks at once for the fate of the tokens.
-    pub(crate) fn on_restart(&mut self, now: Mono) {
+    /// The peer is another process now: asks at once for the fate of the tokens, and sends what the former process may have held.
+    pub(crate) fn on_restart(&mut self, now: Mono, store: &mut Store) {
         self.renounce();
+        self.send_acked_again(store);
         self.hasten(now);
     }
 

@@ -137,6 +137,20 @@ impl Outbound {
         }
     }
 
+    /// Sends all messages again that are acknowledged and in doubt: the process that acknowledged them is gone, with all that its
+    /// application had not taken. Probes would find that out too, but only for a few messages at a time. Large messages are left to
+    /// them, since HAVE says from where such a message goes on.
+    pub(super) fn send_acked_again(&mut self, store: &mut Store) {
+        let Some(sender) = self.sender.as_ref() else { return };
+        for (s, _, key) in sender.tokens() {
+            let letter = store.get_mut(*key).filter(|letter| letter.is_acked(*key) && !letter.is_large());
+            let Some(letter) = letter else { continue };
+            letter.note_missed(*key);
+            (letter.halves, letter.fragments) = (None, None);
+            self.lost.insert(s.0..s.0 + 1);
+        }
+    }
+
     pub(super) fn letter_of<'a>(
         &self,
         store: &'a mut Store,
