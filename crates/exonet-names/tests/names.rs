@@ -123,6 +123,42 @@ async fn one_server_at_a_time_has_a_file() {
     assert!(matches!(wrong, Err(exonet_names::ServerError::Key)));
 }
 
+/// A file and the symbolic links that lead to it have one lock, and a change leaves the links as they are.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_to_a_file_leads_to_its_names() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, link, second) =
+        (place.path().join("names"), place.path().join("link"), place.path().join("second"));
+    // Before the file exists, too.
+    std::os::unix::fs::symlink("names", &link).unwrap();
+    std::os::unix::fs::symlink(&link, &second).unwrap();
+    let (chat, record) = (name("chat"), record(key(1).node_id(), 1, 0));
+    FileNames::new(&second).bind(&chat, &record, Expect::Unbound).await.unwrap();
+    assert!(link.is_symlink() && second.is_symlink() && !path.is_symlink());
+    let found = FileNames::new(&path).look_up(&chat).await.unwrap().unwrap();
+    assert_eq!(found.record, record);
+
+    let start = async |path: &std::path::Path, state: &str| {
+        let state = place.path().join(state);
+        let node =
+            Node::builder(Allow::anyone()).state_dir(&state).bind("127.0.0.1:0").build().await.unwrap();
+        let secret = SecretKey::from_bytes(*StateDir::peek(&state).unwrap());
+        NameServer::start(&node, secret, path).await
+    };
+    let one = start(&link, "one").await.unwrap();
+    let other = start(&path, "other").await;
+    assert!(matches!(other, Err(exonet_names::ServerError::InUse(_))), "{other:?}");
+    let change = FileNames::new(&second).unbind(&chat, found.version).await;
+    assert!(matches!(change, Err(NamingError::Storage(_))), "{change:?}");
+    drop(one);
+
+    let circle = place.path().join("circle");
+    std::os::unix::fs::symlink(&circle, &circle).unwrap();
+    let error = FileNames::new(&circle).look_up(&chat).await.unwrap_err();
+    assert!(error.to_string().contains("in a circle"), "{error}");
+}
+
 /// A server that cannot store a change answers, and says why.
 #[tokio::test]
 async fn a_server_says_that_it_cannot_store_a_change() {
