@@ -185,6 +185,16 @@ pub enum StateError {
         /// Why not.
         what: &'static str,
     },
+    /// An identity that was ceded before was to go into this file, and another file has it, or its file is lost.
+    #[error(
+        "the identity was ceded before, and {} does not have it: if another file has it, restore that, or, if it is \
+         unfinished, repeat this with its name",
+        path.display()
+    )]
+    OtherFile {
+        /// The file that does not have the identity.
+        path: PathBuf,
+    },
     /// The file of a checkpoint is sealed for another node.
     #[error("the checkpoint {} is encrypted for node {to}: {reader} cannot open it", path.display())]
     OtherTarget {
