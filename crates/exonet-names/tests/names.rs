@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exonet::naming::{Expect, Naming, NamingError, Term};
+use exonet::naming::{Expect, Naming, NamingError, Record, Term};
 use exonet::state::{SecretKey, StateDir};
 use exonet::{Allow, Node, Outcome, PeerAddr};
 use exonet_names::{FileNames, NameServer, ServerNames};
@@ -221,6 +221,31 @@ async fn a_service_that_comes_back_elsewhere_is_found_again() {
     assert_eq!(delivery.body_mut().bytes(10).await.unwrap(), "two");
     delivery.ack().unwrap();
     assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+/// A name has addresses of both families, and the node answers at one of them.
+#[tokio::test]
+async fn one_address_of_two_families_is_enough() {
+    use exonet::Carrier::{Auto, Tcp, Udp};
+    for at in ["127.0.0.1:0", "[::1]:0"] {
+        let place = tempfile::tempdir().unwrap();
+        let (names, chat) = (FileNames::new(place.path().join("names")), name("chat"));
+        let bob = Node::builder(Allow::anyone()).bind(at).carrier(Auto).build().await.unwrap();
+        let port = bob.local_addr().port();
+        let mut both = ["127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
+        let mut bound = Expect::Unbound;
+        for carrier in [Udp, Udp, Tcp, Tcp, Auto, Auto] {
+            both.reverse();
+            let record = Record { peer: PeerAddr::new(bob.id(), &both).unwrap(), generation: 0 };
+            bound = Expect::Version(names.bind(&chat, &record, bound).await.unwrap());
+            let alice = Node::builder(Allow::anyone()).carrier(carrier).naming(names.clone());
+            let peer = alice.build().await.unwrap().named(&chat).await.unwrap();
+            let receipt = peer.send("hello").await.unwrap();
+            bob.recv().await.unwrap().ack().unwrap();
+            assert_eq!(receipt.await.outcome, Outcome::Delivered, "{at} {carrier:?}");
+            assert!(peer.ping(Duration::from_secs(60)).await.unwrap().is_some(), "{at} {carrier:?}");
+        }
+    }
 }
 
 #[tokio::test]
