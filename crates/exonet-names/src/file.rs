@@ -20,10 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(20);
 /// The longest file, in bytes.
 const LONGEST: u64 = 64 << 20;
+/// How many symbolic links may lead from a path to its file, one to the next.
+const MOST_LINKS: usize = 40;
 
 /// Names in a file, which people can read and the processes of this machine share. A change replaces the whole file,
 /// and counts only once the new file is durable. Changes are made one after the other. If another process holds the
-/// file, a change waits for five seconds at most, and then fails with [`NamingError::Storage`].
+/// file, a change waits for five seconds at most, and then fails with [`NamingError::Storage`]. The path may be a
+/// symbolic link to the file.
 #[derive(Clone, Debug)]
 pub struct FileNames {
     path: PathBuf,
@@ -41,7 +44,7 @@ impl FileNames {
         what: impl FnOnce(&Path) -> Result<T, NamingError> + Send + 'static,
     ) -> Answer<'static, T> {
         let path = self.path.clone();
-        let ran = spawn_blocking(move || what(&path));
+        let ran = spawn_blocking(move || what(&resolve(&path)?));
         Box::pin(async move { ran.await.map_err(|e| NamingError::Storage(e.to_string()))? })
     }
 
@@ -94,6 +97,24 @@ impl Naming for FileNames {
     fn is_authority(&self) -> bool {
         true
     }
+}
+
+/// The file that `path` leads to: if the path is a symbolic link, what it points to, which need not exist yet. All
+/// paths of a file thus have one lock, and a change replaces the file, not a link to it.
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf, NamingError> {
+    let mut file = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&file) {
+            // A target that is relative starts at the directory of the link.
+            Ok(target) => file = file.parent().unwrap_or(Path::new("")).join(target),
+            // It is no link, or does not exist. If it cannot be used, the caller learns why.
+            Err(_) => return Ok(file),
+        }
+    }
+    Err(NamingError::Storage(format!(
+        "cannot use {}: its symbolic links go round in a circle",
+        path.display()
+    )))
 }
 
 /// Locks the file at `path` against changes by others, until the returned file is dropped. If another process has

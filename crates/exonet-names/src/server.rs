@@ -69,12 +69,13 @@ impl NameServer {
             return Err(ServerError::Key);
         }
         let path = path.into();
-        let opened = path.clone();
         let opened = spawn_blocking(move || {
-            let Some(lock) = file::try_lock(&opened)? else { return Err(ServerError::InUse(opened)) };
-            Ok((lock, file::read(&opened)?))
+            let path = file::resolve(&path)?;
+            let Some(lock) = file::try_lock(&path)? else { return Err(ServerError::InUse(path)) };
+            let table = file::read(&path)?;
+            Ok((path, lock, table))
         });
-        let (lock, table) = opened.await.map_err(|e| NamingError::Storage(e.to_string()))??;
+        let (path, lock, table) = opened.await.map_err(|e| NamingError::Storage(e.to_string()))??;
         let desk = Arc::new(Desk {
             path,
             key,

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exonet::naming::{Expect, Naming, NamingError, Term};
+use exonet::naming::{Expect, Naming, NamingError, Record, Term};
 use exonet::state::{SecretKey, StateDir};
 use exonet::{Allow, Node, Outcome, PeerAddr};
 use exonet_names::{FileNames, NameServer, ServerNames};
@@ -123,6 +123,42 @@ async fn one_server_at_a_time_has_a_file() {
     assert!(matches!(wrong, Err(exonet_names::ServerError::Key)));
 }
 
+/// A file and the symbolic links that lead to it have one lock, and a change leaves the links as they are.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_to_a_file_leads_to_its_names() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, link, second) =
+        (place.path().join("names"), place.path().join("link"), place.path().join("second"));
+    // Before the file exists, too.
+    std::os::unix::fs::symlink("names", &link).unwrap();
+    std::os::unix::fs::symlink(&link, &second).unwrap();
+    let (chat, record) = (name("chat"), record(key(1).node_id(), 1, 0));
+    FileNames::new(&second).bind(&chat, &record, Expect::Unbound).await.unwrap();
+    assert!(link.is_symlink() && second.is_symlink() && !path.is_symlink());
+    let found = FileNames::new(&path).look_up(&chat).await.unwrap().unwrap();
+    assert_eq!(found.record, record);
+
+    let start = async |path: &std::path::Path, state: &str| {
+        let state = place.path().join(state);
+        let node =
+            Node::builder(Allow::anyone()).state_dir(&state).bind("127.0.0.1:0").build().await.unwrap();
+        let secret = SecretKey::from_bytes(*StateDir::peek(&state).unwrap());
+        NameServer::start(&node, secret, path).await
+    };
+    let one = start(&link, "one").await.unwrap();
+    let other = start(&path, "other").await;
+    assert!(matches!(other, Err(exonet_names::ServerError::InUse(_))), "{other:?}");
+    let change = FileNames::new(&second).unbind(&chat, found.version).await;
+    assert!(matches!(change, Err(NamingError::Storage(_))), "{change:?}");
+    drop(one);
+
+    let circle = place.path().join("circle");
+    std::os::unix::fs::symlink(&circle, &circle).unwrap();
+    let error = FileNames::new(&circle).look_up(&chat).await.unwrap_err();
+    assert!(error.to_string().contains("in a circle"), "{error}");
+}
+
 /// A server that cannot store a change answers, and says why.
 #[tokio::test]
 async fn a_server_says_that_it_cannot_store_a_change() {
@@ -185,6 +221,31 @@ async fn a_service_that_comes_back_elsewhere_is_found_again() {
     assert_eq!(delivery.body_mut().bytes(10).await.unwrap(), "two");
     delivery.ack().unwrap();
     assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+/// A name has addresses of both families, and the node answers at one of them.
+#[tokio::test]
+async fn one_address_of_two_families_is_enough() {
+    use exonet::Carrier::{Auto, Tcp, Udp};
+    for at in ["127.0.0.1:0", "[::1]:0"] {
+        let place = tempfile::tempdir().unwrap();
+        let (names, chat) = (FileNames::new(place.path().join("names")), name("chat"));
+        let bob = Node::builder(Allow::anyone()).bind(at).carrier(Auto).build().await.unwrap();
+        let port = bob.local_addr().port();
+        let mut both = ["127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
+        let mut bound = Expect::Unbound;
+        for carrier in [Udp, Udp, Tcp, Tcp, Auto, Auto] {
+            both.reverse();
+            let record = Record { peer: PeerAddr::new(bob.id(), &both).unwrap(), generation: 0 };
+            bound = Expect::Version(names.bind(&chat, &record, bound).await.unwrap());
+            let alice = Node::builder(Allow::anyone()).carrier(carrier).naming(names.clone());
+            let peer = alice.build().await.unwrap().named(&chat).await.unwrap();
+            let receipt = peer.send("hello").await.unwrap();
+            bob.recv().await.unwrap().ack().unwrap();
+            assert_eq!(receipt.await.outcome, Outcome::Delivered, "{at} {carrier:?}");
+            assert!(peer.ping(Duration::from_secs(60)).await.unwrap().is_some(), "{at} {carrier:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ pub(crate) struct Driver {
     lines: String,
     writer: Writer,
     timer: Arc<Timer>,
-    /// Tells when the network may be back. It is set once a peer has been silent.
+    /// Tells when the network may be back. It is set once a peer has been silent, or a connection is wanted.
     network: Option<Network>,
     report: Report,
     /// When the driver last gave tokio the chance to poll the system.
@@ -394,6 +394,7 @@ impl Driver {
         });
         after.todo.driver = false;
         self.shared.finish(after);
+        let dialled = !dials.is_empty();
         dials.into_iter().for_each(|dial| crate::carrier::dial(&self.shared, dial));
         if let Some(stats) = figures {
             self.report.publish(&stats);
@@ -403,7 +404,7 @@ impl Driver {
             self.writer.begin(&self.shared, batch);
         }
         self.answer();
-        if !self.absent.is_empty() && self.network.is_none() {
+        if (dialled || !self.absent.is_empty()) && self.network.is_none() {
             // Without such news, the node probes silent peers by its timers alone.
             self.network = Network::watch().ok();
         }

@@ -1,7 +1,8 @@
 //! News from the system that the network may be back: an interface is up, or has an address or a route.
 //!
-//! A node asks for this news once a peer has been silent. After such news the node repeats whatever waits for the
-//! peer at once, and does not wait for the next probe.
+//! A node asks for this news once a peer has been silent, or the node opens a connection: the system does not say how
+//! long a connection waits before it repeats something. After such news the node repeats whatever waits for the peer at
+//! once, and does not wait for the next probe.
 
 /// The news about this machine's network.
 pub(crate) use self::system::Network;
@@ -29,7 +30,7 @@ mod system {
     const SETTLED: Duration = Duration::from_millis(50);
 
     /// The least time between two reports: some machines change their interfaces all the time.
-    const PACE: Duration = Duration::from_secs(1);
+    const PACE: Duration = Duration::from_millis(250);
 
     /// How many notices of the system are read at once.
     const READS: usize = 64;

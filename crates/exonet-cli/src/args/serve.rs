@@ -43,7 +43,10 @@ If the command is ended, by --timeout, by --end-orphans or because `exon serve` 
 -9), everything that it has started ends too, unless the command has put it into a process group of
 its own. The reply is what the command itself wrote before it ended. After an interrupt, `exon
 serve` takes no further call, and waits for running ones, for --drain at most. After a second
-interrupt, it ends them at once.";
+interrupt, it ends them at once.
+
+A session ends when its command has ended. If the command fails, `exon session open` says so and
+fails, too. A line counts as processed once it is written to the standard input of the command.";
 
 /// Answer calls and serve sessions, as the stored identity `default` unless --as names another
 #[derive(Args, Debug)]

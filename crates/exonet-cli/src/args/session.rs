@@ -40,7 +40,8 @@ EXIT CODES
     1  an error
     3  it is unknown whether some line was delivered
     4  the other side refused, aborted or forgot the session, or ended it before the end of the
-       input; some line was not delivered; or both sides have not ended it within --timeout
+       input; its program failed; some line was not delivered; or both sides have not ended the
+       session within --timeout
     6  the session stays open, and --id continues it
   130  interrupted";
 

@@ -112,10 +112,12 @@ fn failed(error: &RestoreError) -> Failure {
         RestoreError::State(StateError::Restored { .. }) => {
             failure.hint("make a new checkpoint at the place where the identity lives")
         }
-        RestoreError::Naming(NamingError::Superseded { .. }) => {
+        RestoreError::Naming { error: NamingError::Superseded { .. }, .. } => {
             failure.hint("the identity was restored elsewhere, or taken back; `exon names ls` may show where")
         }
-        RestoreError::Naming(_) => failure.hint("repeat the same command here when the name service answers"),
+        RestoreError::Naming { .. } => {
+            failure.hint("repeat the same command here when the name service answers")
+        }
         _ => failure,
     }
 }

@@ -195,7 +195,12 @@ fn exit(
             ("forgotten", lost)
         }
         End::Other(end) => {
-            settings.error(format!("the session has ended: {end}"));
+            settings.error(match end {
+                SessionEnd::Refused(reason) => {
+                    format!("the other side has ended the session: {}", escape(reason.as_bytes()))
+                }
+                end => format!("the session has ended: {end}"),
+            });
             (end_name(end), lost)
         }
         End::Early => {

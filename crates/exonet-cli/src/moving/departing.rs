@@ -242,12 +242,18 @@ pub(super) fn failed(identity: &Identity, error: &StateError) -> Failure {
     Failure::new(format!("cannot move identity {identity}")).because(error)
 }
 
-/// The error if the identity was ceded, and its file does not have the key yet.
+/// The error if the identity was ceded, and the command could not finish its file.
 fn unfinished(identity: &Identity, error: &StateError) -> Failure {
-    failed(identity, error).hint(
-        "the identity was ceded, and no longer lives here. Repeat the command to finish the file; if the file is lost: \
-         exon move --take-back",
-    )
+    failed(identity, error).hint(match error {
+        StateError::OtherFile { .. } => {
+            "the identity no longer lives here. If its file is lost, and was certainly never restored: exon move \
+             --take-back"
+        }
+        _ => {
+            "the identity was ceded, and no longer lives here. Repeat the command to finish the file; if the file is \
+             lost: exon move --take-back"
+        }
+    })
 }
 
 /// For an identity that was already ceded: sends its key to the door again, or adds the key to the file.

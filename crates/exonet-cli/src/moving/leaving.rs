@@ -37,11 +37,14 @@ pub(crate) async fn leave(
                 "name that node; or, if the identity certainly never arrived there: exon move --take-back",
             ));
         }
-        settings.note(match &plan.goal {
-            Goal::Door(_) => "the identity was already ceded: sends its key to the door again",
-            Goal::File { .. } => "the identity was already ceded: finishes its file",
-        });
-        return carry(identity, plan).await;
+        if matches!(plan.goal, Goal::Door(_)) {
+            settings.note("the identity was already ceded: sends its key to the door again");
+        }
+        let moved = carry(identity, plan).await?;
+        if matches!(plan.goal, Goal::File { .. }) {
+            settings.note("the identity was already ceded: its file is complete now");
+        }
+        return Ok(moved);
     }
     identity.require()?;
     let began = Instant::now();

@@ -59,6 +59,15 @@ impl Stage {
         self.run("there", &[&["restore", arg(&file), "--as", "calc"], more].concat())
     }
 
+    /// Checks that the identity, which was ceded before, does not go into this file, and that the command says why.
+    fn refuses_another(&self, file: &str) {
+        let other = self.checkpoint(file, &[]).expect(1);
+        let why = format!("was ceded before, and {} does not have it: ", self.world.path(file).display());
+        assert!(other.stderr.contains(&why), "{}", other.stderr);
+        assert!(other.stderr.contains("certainly never restored"), "{}", other.stderr);
+        assert!(!other.stderr.contains("finish the file"), "{}", other.stderr);
+    }
+
     /// Checks that the file is refused with this reason, and that nothing of it is left on the disk.
     fn refused(&self, file: &str, more: &[&str], why: &str) {
         let before = self.names("there");
@@ -209,11 +218,27 @@ fn a_checkpoint_that_dies_on_the_way_is_none_or_is_finished() {
     assert_eq!(here.end().code, None);
     assert!(!exonet::state::lives(stage.world.path("here").join("calc")).unwrap());
     assert!(!stage.world.path("file").exists());
-    let other = stage.checkpoint("other", &[]).expect(1);
-    assert!(other.stderr.contains("is missing"), "{}", other.stderr);
+    stage.refuses_another("other");
     let finished = stage.checkpoint("file", &[]).expect(0);
-    assert!(finished.stderr.contains("finishes its file"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("its file is complete now"), "{}", finished.stderr);
     stage.restore("file", &[]).expect(0);
+}
+
+/// The identity went into one file. The command does not say that another file can be finished.
+#[test]
+fn an_identity_that_is_in_a_file_goes_into_no_other() {
+    let stage = Stage::new();
+    stage.checkpoint("first", &[]).expect(0);
+    stage.refuses_another("second");
+    // Nor does it take the file of another identity for that of this one.
+    stage.make("here", "another");
+    let file = stage.world.path("second");
+    let args = ["checkpoint", "--as", "another", "--to", &stage.target, arg(&file)];
+    stage.run("here", &args).expect(0);
+    stage.refuses_another("second");
+    let again = stage.checkpoint("first", &[]).expect(0);
+    assert!(again.stderr.contains("its file is complete now"), "{}", again.stderr);
+    stage.restore("first", &[]).expect(0);
 }
 
 impl Stage {

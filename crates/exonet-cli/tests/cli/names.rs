@@ -25,6 +25,31 @@ fn a_name_stands_wherever_a_peer_is_wanted() {
     assert_eq!(listed[1]["peer"], listener.peer.as_str());
 }
 
+/// A name has addresses of both families, and the node answers at one of them.
+#[test]
+fn one_address_of_two_families_is_enough() {
+    for (bind, host) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
+        let world = World::new();
+        let listener = world.listen_at(bind, &["--as", "friend"]);
+        let (id, port) =
+            (listener.peer.split_once('@').unwrap().0, listener.peer.rsplit_once(':').unwrap().1);
+        let names = format!("file:{}", arg(&world.path("names")));
+        let both = ["[::1]", "127.0.0.1"].map(|host| format!("{host}:{port}"));
+        world
+            .run(&["names", "bind", "chat", &both[0], &both[1], "--as", "friend", "--names", &names])
+            .expect(0);
+        let orders = [format!("{id}@{},{}", both[0], both[1]), format!("{id}@{},{}", both[1], both[0])];
+        for peer in [&orders[0], &orders[1], "name:chat"] {
+            for carrier in ["udp", "tcp", "auto"] {
+                let more = [peer, "--carrier", carrier, "--names", &names];
+                let pinged = world.run(&[&["ping", "-n", "1", "--json"], &more[..]].concat()).expect(0);
+                assert_eq!(pinged.summary()["address"], format!("{host}:{port}"), "{peer} {carrier}");
+                world.run(&[&["send"], &more[..], &["hello"]].concat()).expect(0);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_copy_goes_to_a_name() {
     let world = World::new();

@@ -47,21 +47,7 @@ fn what_is_not_served_or_cannot_run_is_told() {
     std::fs::remove_file(&program).unwrap();
     let told = world.feed(&["session", "open", "broken", &server.peer], b"x\n").expect(4);
     assert!(told.stderr.contains("could not be started"), "{}", told.stderr);
-    let failing = world.serve(&[
-        "--as",
-        "failing",
-        "--state",
-        arg(&world.path("failing")),
-        "--sessions",
-        "s",
-        "--exec",
-        "sh",
-        "-c",
-        "echo so; exit 3",
-    ]);
-    let told = world.feed(&["session", "open", "s", &failing.peer], b"").expect(0);
-    assert_eq!(told.stdout, "so\n");
-    let told = world.feed(&["session", "open", "other", &failing.peer], b"x\n").expect(4);
+    let told = world.feed(&["session", "open", "other", &server.peer], b"x\n").expect(4);
     assert!(told.stderr.contains("no session \"other\" is served here"), "{}", told.stderr);
     for (wrong, words) in [
         (&["session", "open", "", &server.peer][..], "1 to 200 bytes"),
@@ -172,6 +158,24 @@ fn a_session_with_nobody_ends_in_time() {
     world.run(&["id", "me", "--new"]).expect(0);
     let told = world.feed(&[&open[..], &["--as", "me"]].concat(), b"").expect(6);
     assert_eq!(told.summary()["end"], "left");
+}
+
+/// The program has said everything it had to say, and its failure is no end like others. It may be ended by a signal, too.
+#[test]
+fn the_failure_of_a_program_is_told_behind_what_it_has_said() {
+    let world = World::new();
+    // Its output ends before it does.
+    let script = "echo so; exec >&-; read how; case $how in kill) kill -9 $$;; *) exit $how;; esac";
+    let mut server = world.serve(&["--sessions", "s", "--exec", "sh", "-c", script]);
+    for (how, code) in [("3", 3), ("kill", 137)] {
+        let told = world.feed(&["session", "open", "s", &server.peer, "--json"], how.as_bytes()).expect(4);
+        assert_eq!(told.of_type("message")[0]["text"], "so");
+        assert_eq!((&told.summary()["end"], &told.summary()["received"]), (&"refused".into(), &1.into()));
+        let why = format!("the other side has ended the session: its program failed with exit code {code}");
+        assert!(told.stderr.contains(&why), "{}", told.stderr);
+        assert_eq!(server.running.line_of("session_end")["status"], code);
+    }
+    world.feed(&["session", "open", "s", &server.peer], b"0").expect(0);
 }
 
 /// What the other side has not waited for is told; the end of the input is not taken for more of it.

@@ -19,8 +19,9 @@ const HEAD_START: Duration = Duration::from_millis(250);
 /// A peer that has been silent for this long may be behind a middlebox that drops datagrams.
 const SILENT: Duration = Duration::from_millis(500);
 /// A connection that has brought nothing for this long, and for this many probe timeouts, is replaced when the network is back. What
-/// waits in a connection that works may be late.
-const STUCK: Duration = Duration::from_secs(1);
+/// waits in a connection that works may be late. The first time is a little longer than most systems wait before they repeat
+/// something: they then wait for twice as long each time.
+const STUCK: Duration = Duration::from_millis(250);
 const STUCK_PTOS: u32 = 3;
 /// After this many consecutive probe timeouts, the peer may receive nothing that this node sends, though this node hears the
 /// peer.

@@ -1,6 +1,9 @@
 //! Opens connections, and opens them again after they break.
 
+use core::future::poll_fn;
 use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::Poll;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,8 +23,11 @@ use crate::shared::Shared;
 /// The longest pause before the second attempt. It doubles before each further attempt, up to `LAST_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_secs(10);
-/// How long an attempt may take before the next address is tried.
+/// How long an attempt may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an attempt may take before the next address is tried beside it. Networks that drop all packets of one family
+/// are common.
+const BESIDE: Duration = Duration::from_millis(250);
 /// How long the system waits before it repeats its first request for a connection.
 const ASKS_AGAIN: Duration = Duration::from_secs(1);
 /// All nodes that learn that the network is back try again at random times within this span.
@@ -85,24 +91,63 @@ async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
                 sleep(jitter(TOGETHER)).await;
             }
         }
-        for address in &addresses {
-            let connected = tokio::select! {
-                biased;
-                _ = shared.ended.acquire() => return,
-                connected = timeout(PATIENCE, connect(&shared.carriers, &peer, *address)) => connected,
-            };
-            let connected = connected.map_err(io::Error::from).and_then(|connected| connected);
-            let begun = connected.map(|connection| begin(&shared, peer, *address, connection));
-            match begun {
-                Ok(true) => {
-                    shared.carriers.dials().dialling.remove(&peer);
-                    return;
-                }
-                Ok(false) => {}
-                Err(error) => shared.carriers.failed(&peer, *address, &error),
-            }
+        let connected = tokio::select! {
+            biased;
+            _ = shared.ended.acquire() => return,
+            connected = connect_to_any(&shared.carriers, &peer, &addresses) => connected,
+        };
+        if let Some((address, connection)) = connected
+            && begin(&shared, peer, address, connection)
+        {
+            shared.carriers.dials().dialling.remove(&peer);
+            return;
         }
     }
+}
+
+/// Opens a connection to the first of the addresses that answers. None: all have failed.
+async fn connect_to_any(
+    carriers: &Carriers,
+    peer: &NodeId,
+    addresses: &[SocketAddr],
+) -> Option<(SocketAddr, Connection)> {
+    let (mut rest, mut trying) = (addresses.iter(), Vec::new());
+    loop {
+        trying.extend(rest.next().map(|address| {
+            Box::pin(async move {
+                let connected = timeout(PATIENCE, connect(carriers, peer, *address)).await;
+                (*address, connected.map_err(io::Error::from).and_then(|connected| connected))
+            })
+        }));
+        tokio::select! {
+            biased;
+            tried = next_of(&mut trying) => match tried? {
+                (address, Ok(connection)) => return Some((address, connection)),
+                (address, Err(error)) => carriers.failed(peer, address, &error),
+            },
+            () = sleep(BESIDE), if !rest.as_slice().is_empty() => {}
+        }
+    }
+}
+
+/// Waits until one of the attempts has ended, and removes it. None: there are none.
+async fn next_of<F: Future>(trying: &mut Vec<Pin<Box<F>>>) -> Option<F::Output> {
+    poll_fn(|cx| {
+        let mut polled = trying.iter_mut().map(|attempt| attempt.as_mut().poll(cx)).enumerate();
+        let ended = polled.find_map(|(at, polled)| match polled {
+            Poll::Ready(ended) => Some((at, ended)),
+            Poll::Pending => None,
+        });
+        match ended {
+            Some((at, ended)) => {
+                drop(trying.swap_remove(at));
+                Poll::Ready(Some(ended))
+            }
+            None if trying.is_empty() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// Opens a connection. If the network may be back, and the system still waits to repeat its request, this begins anew
@@ -235,6 +280,36 @@ mod tests {
             (connected.err().map(|error| error.kind()), dials()),
             (Some(io::ErrorKind::ConnectionRefused), 2)
         );
+    }
+
+    /// A dialler that gets no answer at the first address, is refused at the second, and gets through at the others.
+    #[derive(Debug)]
+    struct OneFamily;
+
+    impl Dialler for OneFamily {
+        fn dial(&self, to: SocketAddr) -> Dialling<'_> {
+            Box::pin(async move {
+                match to.port() {
+                    1 => core::future::pending().await,
+                    2 => Err(io::ErrorKind::ConnectionRefused.into()),
+                    _ => Ok(Connection::new(tokio::io::duplex(16).0)),
+                }
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_does_not_answer_does_not_hold_up_the_next() {
+        let carriers = Carriers { dialler: Arc::new(OneFamily), ..Carriers::default() };
+        let peer = NodeId([1; 32]);
+        let addresses = [1, 2, 3, 4].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let begun = tokio::time::Instant::now();
+        let (address, _) = connect_to_any(&carriers, &peer, &addresses).await.unwrap();
+        assert_eq!((address, begun.elapsed()), (addresses[2], BESIDE));
+        let refused = connect_to_any(&carriers, &peer, &addresses[1..2]).await;
+        assert!(refused.is_none());
+        let silent = connect_to_any(&carriers, &peer, &addresses[..2]).await;
+        assert!(silent.is_none());
     }
 
     #[test]

@@ -459,8 +459,9 @@ impl Session {
         drop(self);
     }
 
-    /// Refuses the session, and tells its client the reason. If the client itself calls this method, it does what
-    /// [`Self::abort`] does.
+    /// Refuses the session, and tells its client the reason, without a wait for room in the queue. If the client itself
+    /// calls this method, it does what [`Self::abort`] does. To end a session for a reason after all that was sent, use
+    /// [`SessionSender::refuse`].
     pub fn refuse(self, reason: impl AsRef<str>) {
         if !self.is_client() {
             self.turn_away(Code::Refused, reason.as_ref());

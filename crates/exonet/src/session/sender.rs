@@ -173,11 +173,28 @@ impl SessionSender {
     /// # Errors
     /// The errors of [`Self::send`].
     pub async fn close(&mut self) -> Result<Receipt, SessionSendError> {
-        self.settle_debt().await?;
-        let bye = Said::bye(Code::Closed, "");
-        let receipt = self.stream.close_with(Message::new(bye.write())).await?;
+        let receipt = self.bye(Code::Closed, "").await?;
         self.state.close();
         Ok(receipt)
+    }
+
+    /// Ends the session for a reason, after everything that was sent: the peer's application receives that, and then
+    /// [`SessionEnd::Refused`] with the first 200 bytes of the reason. At this end the session has ended at once. The
+    /// receipt says when the peer's application has seen the end.
+    ///
+    /// # Errors
+    /// The errors of [`Self::send`].
+    pub async fn refuse(&mut self, reason: impl AsRef<str>) -> Result<Receipt, SessionSendError> {
+        let receipt = self.bye(Code::Refused, reason.as_ref()).await?;
+        self.state.end(SessionEnd::Refused(reason.as_ref().into()));
+        Ok(receipt)
+    }
+
+    /// Tells the peer why this end sends nothing more, after everything that was sent.
+    async fn bye(&mut self, code: Code, reason: &str) -> Result<Receipt, SessionSendError> {
+        self.settle_debt().await?;
+        let bye = Said::bye(code, reason);
+        Ok(self.stream.close_with(Message::new(bye.write())).await?)
     }
 
     /// Sends something that is not a message of the application.

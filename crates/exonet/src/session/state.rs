@@ -22,8 +22,8 @@ pub enum SessionEnd {
     /// One end has aborted the session, or its process has ended.
     #[error("the other side has given it up")]
     Aborted,
-    /// The server's application, or its node, refused the session. The value is the reason.
-    #[error("it was refused: {0}")]
+    /// An application, or the node of the server, refused the session or ended it for a reason, which is the value.
+    #[error("one side has refused or ended it: {0}")]
     Refused(Arc<str>),
     /// The session has reached its limit of silence or of total time.
     #[error("it was silent, or has lasted, for as long as it may")]

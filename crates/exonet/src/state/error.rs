@@ -185,6 +185,16 @@ pub enum StateError {
         /// Why not.
         what: &'static str,
     },
+    /// An identity that was ceded before was to go into this file, and another file has it, or its file is lost.
+    #[error(
+        "the identity was ceded before, and {} does not have it: if another file has it, restore that, or, if it is \
+         unfinished, repeat this with its name",
+        path.display()
+    )]
+    OtherFile {
+        /// The file that does not have the identity.
+        path: PathBuf,
+    },
     /// The file of a checkpoint is sealed for another node.
     #[error("the checkpoint {} is encrypted for node {to}: {reader} cannot open it", path.display())]
     OtherTarget {
@@ -197,10 +207,13 @@ pub enum StateError {
     },
     /// The checkpoint was restored before, or a later one was.
     #[error(
-        "the checkpoint has generation {generation} of {id}, and this node has restored generation {last} before: a \
-         checkpoint is restored once; if that restore was interrupted, repeat it at the same place"
+        "the checkpoint {} has generation {generation} of {id}, and this node has restored generation {last} before: a \
+         checkpoint is restored once; if that restore was interrupted, repeat it at the same place",
+        path.display()
     )]
     Restored {
+        /// The file.
+        path: PathBuf,
         /// The identity.
         id: exonet_proto::NodeId,
         /// The latest generation that was restored.
@@ -215,8 +228,10 @@ pub enum StateError {
         path: PathBuf,
     },
     /// An application has failed to give its state or to take it in.
-    #[error("the state of the application cannot be {doing}: {error}")]
+    #[error("the state of the application{} cannot be {doing}: {error}", within(path.as_deref()))]
     Application {
+        /// The directory of the identity, or the file of the checkpoint. None: the caller gave the checkpoint as bytes.
+        path: Option<PathBuf>,
         /// The step that failed: `given` or `taken in`.
         doing: &'static str,
         /// The error of the application.
@@ -302,6 +317,10 @@ impl StateError {
     pub(crate) fn lacks_room(&self) -> bool {
         matches!(self, Self::Io { error, .. } if is_full(error.kind()))
     }
+}
+
+fn within(path: Option<&Path>) -> String {
+    path.map_or_else(String::new, |path| format!(" in {}", path.display()))
 }
 
 fn holder(pid: Option<u32>) -> String {

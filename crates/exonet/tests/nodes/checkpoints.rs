@@ -70,6 +70,11 @@ impl World {
         state::restore_file(self.path(file), self.path("machine"), self.path(to), naming).await
     }
 
+    /// Checks that an error says which file or directory it is about.
+    fn names_path(&self, name: &str, error: &impl std::fmt::Display) {
+        assert!(error.to_string().contains(&format!("{}", self.path(name).display())), "{error}");
+    }
+
     /// The names in the directory of this world.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.place.path()).unwrap();
@@ -83,6 +88,7 @@ impl World {
         let before = self.names();
         let error = self.restore::<Count>(file, to, None).await.unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
+        assert!(error.contains(&self.place.path().display().to_string()), "{error}");
         assert_eq!(self.names(), before);
     }
 }
@@ -166,6 +172,7 @@ async fn a_file_carries_what_is_under_way_and_the_state_of_the_application() {
 
     let restored = world.restore::<Count>("file", "there", None).await.unwrap();
     assert_eq!((restored.id, restored.application, restored.term.generation), (id, Count(7), 1));
+    assert!(state::lives(&restored.place).unwrap(), "{}", restored.place.display());
     let bob = world.stored("there").await;
     bob.greet();
     bob.recv().await.unwrap().ack().unwrap();
@@ -256,6 +263,7 @@ async fn what_cannot_be_restored_leaves_nothing() {
     // A program without the application cannot restore it either.
     let error = world.restore::<()>("file", "there", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Application { .. })), "{error}");
+    world.names_path("file", &error);
     // A place that has another identity stays as it is.
     let error = world.restore::<Count>("file", "stranger", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Exists { .. })), "{error}");
@@ -322,7 +330,8 @@ async fn a_file_that_was_cut_off_is_finished() {
     world.refused("file.part", "there", "is damaged").await;
     // Another file cannot be finished in its place.
     let other = state::finish_file(&here, world.path("other")).unwrap_err();
-    assert!(other.to_string().contains("is missing"), "{other}");
+    assert!(matches!(other, StateError::OtherFile { .. }), "{other}");
+    world.names_path("other", &other);
     state::finish_file(&here, &file).unwrap();
     state::finish_file(&here, &file).unwrap();
     assert!(!world.path("file.part").exists());
@@ -359,7 +368,7 @@ async fn a_name_service_lets_one_place_restore() {
     // The answer is lost, so the identity does not live yet. The same call repeats the same claim.
     judge.is_down.store(true, std::sync::atomic::Ordering::Relaxed);
     let error = world.restore::<Count>("file", "there", Some(&judge)).await.unwrap_err();
-    assert!(matches!(error, RestoreError::Naming(NamingError::Unreachable(_))), "{error}");
+    assert!(matches!(error, RestoreError::Naming { error: NamingError::Unreachable(_), .. }), "{error}");
     assert!(!world.path("there").exists());
     judge.is_down.store(false, std::sync::atomic::Ordering::Relaxed);
     let restored = world.restore::<Count>("file", "there", Some(&judge)).await.unwrap();
@@ -368,7 +377,9 @@ async fn a_name_service_lets_one_place_restore() {
     let file = world.path("file");
     let second = state::restore_file::<Count>(&file, &twin, world.path("second"), Some(&judge)).await;
     let error = second.unwrap_err();
-    assert!(matches!(error, RestoreError::Naming(NamingError::Superseded { generation: 1 })), "{error}");
+    let superseded = NamingError::Superseded { generation: 1 };
+    assert!(matches!(&error, RestoreError::Naming { error, .. } if *error == superseded), "{error}");
+    world.names_path("second", &error);
     assert_eq!(world.names(), before);
 }
 
@@ -390,6 +401,7 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     assert!(state::has_arrived(world.path("other.arriving")).unwrap());
     let error = world.restore::<Count>("file", "there", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Restored { last: 1, .. })), "{error}");
+    world.names_path("file", &error);
     // Only that place has the key now, so no other identity may replace it.
     world.leave(world.stored("second").await, "second file").await;
     world.refused("second file", "other", "other.arriving already").await;

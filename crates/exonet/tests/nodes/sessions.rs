@@ -232,6 +232,28 @@ async fn a_refused_session_says_why_and_delivers_nothing() {
     .await;
 }
 
+/// Either side may end a session for a reason. The other side gets what was sent before.
+#[tokio::test]
+async fn a_session_that_ends_for_a_reason_says_it_behind_all_that_was_sent() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        for by_client in [true, false] {
+            let (here, there) = session(&alice, &bob).await;
+            let (one, mut other) = if by_client { (here, there) } else { (there, here) };
+            let (mut sender, mut receiver) = one.split();
+            drop(sender.send("last").await.unwrap());
+            let told = sender.refuse("out of paper").await.unwrap();
+            let end = SessionEnd::Refused("out of paper".into());
+            assert_eq!(next(&mut other).await.unwrap(), "last");
+            assert_eq!(other.recv().await.unwrap_err(), SessionError::Ended(end.clone()));
+            assert_eq!(receiver.recv().await.unwrap_err(), SessionError::Ended(end.clone()));
+            assert_eq!(sender.send("more").await.unwrap_err(), SessionSendError::Ended(end));
+            assert_eq!(told.await.outcome, Outcome::Delivered);
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_abort_is_told_and_a_detached_session_goes_on() {
     within(async {

@@ -105,26 +105,31 @@ async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, 
             Err(error) => error,
         }
     };
+    let talks = async {
+        say(&mut sender, output).await?;
+        let status = process.wait().await;
+        let end = match status {
+            0 => sender.close().await?,
+            _ => sender.refuse(format!("its program failed with exit code {status}")).await?,
+        };
+        Ok((status, end))
+    };
     let ended = tokio::select! {
-        // The process has closed its output.
-        said = say(&mut sender, output) => said,
+        ended = talks => ended,
         error = feeds => Err(error),
     };
-    if ended.is_ok() {
-        let closed = async {
-            let end = sender.close().await?;
-            end.await;
-            Ok::<_, SessionError>(())
-        };
-        // The client gets the rest when it is back.
-        drop(tokio::time::timeout(GOODBYE, closed).await);
+    match ended {
+        Ok((status, end)) => {
+            // The client gets the rest when it is back.
+            drop(tokio::time::timeout(GOODBYE, end).await);
+            (Ok(()), status)
+        }
+        Err(error) => {
+            // The client is told at once: the process may take a while to end.
+            drop((sender, receiver));
+            (Err(error), process.end().await)
+        }
     }
-    if ended.is_ok() {
-        return (ended, process.wait().await);
-    }
-    // The client is told at once: the process may take a while to end.
-    drop((sender, receiver));
-    (ended, process.end().await)
 }
 
 async fn feed(

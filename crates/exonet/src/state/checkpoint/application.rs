@@ -1,6 +1,7 @@
 //! The state of an application that moves with the identity of its node.
 
 use std::error::Error;
+use std::path::Path;
 
 use super::StateError;
 
@@ -103,12 +104,13 @@ impl Checkpoint for Vec<u8> {
     }
 }
 
-/// Asks `application` for its state.
-pub(super) fn state_of(application: &impl Checkpoint) -> Result<Vec<u8>, StateError> {
-    application.checkpoint().map_err(|error| StateError::Application { doing: "given", error })
+/// Asks `application` for its state. The directory of its identity is `place`.
+pub(super) fn state_of(application: &impl Checkpoint, place: &Path) -> Result<Vec<u8>, StateError> {
+    let failed = |error| StateError::Application { path: Some(place.into()), doing: "given", error };
+    application.checkpoint().map_err(failed)
 }
 
 /// Makes an application of this state.
 pub(super) fn from_state<A: Checkpoint>(bytes: &[u8]) -> Result<A, StateError> {
-    A::restore(bytes).map_err(|error| StateError::Application { doing: "taken in", error })
+    A::restore(bytes).map_err(|error| StateError::Application { path: None, doing: "taken in", error })
 }

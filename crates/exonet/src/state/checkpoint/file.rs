@@ -43,7 +43,7 @@ const LONGEST_FILE: u64 = LONGEST + (16 << 20);
 /// How often a process tries to create a file that other processes remove.
 const TRIES: u32 = 16;
 
-const BUSY: &str = "another process is writing it: choose another name";
+const BUSY: &str = "another process is writing it: repeat this when that process has ended";
 const NOT_A_FILE: &str = "it is not a regular file: move it away, or choose another name";
 const FOREIGN: &str = "this file is not the start of a checkpoint: move it away, or choose another name";
 
@@ -182,7 +182,7 @@ impl Draft {
     /// Continues the file that a process left when it died after it had ceded the identity.
     fn again(path: &Path, ceded: &Ceded) -> Result<Self, StateError> {
         let first = part_of(path);
-        let lost = || bad(&first, "it is missing, or is not the file to which the identity was ceded");
+        let lost = || StateError::OtherFile { path: path.into() };
         let part = Part::open(&first)?.ok_or_else(lost)?;
         let head = part.head()?.ok().filter(|head| head.attempt == ceded.attempt && fits(head.load));
         let at = HEAD as u64 + head.ok_or_else(lost)?.load;
@@ -336,8 +336,8 @@ impl StateDir {
 /// Finishes a file after its process has ceded the identity in `place` and died. A caller may repeat this.
 ///
 /// # Errors
-/// [`StateError::Missing`]: the identity was not ceded there. [`StateError::CheckpointFile`]: the file that the process
-/// began is missing. [`StateError::Io`].
+/// [`StateError::Missing`]: the identity was not ceded there. [`StateError::OtherFile`]: the identity was not ceded to
+/// this file, or the file that the process began is missing. [`StateError::CheckpointFile`], [`StateError::Io`].
 pub fn finish_file(place: impl AsRef<Path>, file: impl AsRef<Path>) -> Result<Ceded, StateError> {
     let (place, file) = (place.as_ref(), file.as_ref());
     let ceded = ceded(place)?.ok_or_else(|| StateError::Missing { path: place.into() })?;
@@ -352,7 +352,7 @@ pub fn finish_file(place: impl AsRef<Path>, file: impl AsRef<Path>) -> Result<Ce
                 }
                 Ok(ceded)
             }
-            _ => Err(bad(file, "the identity was ceded to another file than this one")),
+            _ => Err(StateError::OtherFile { path: file.into() }),
         };
     }
     Draft::again(file, &ceded)?.finish(&deed(place)?)?;

@@ -43,7 +43,7 @@ impl Node {
         let aim = file.clone();
         blocking(move || Draft::check(aim, &id, &to)).await?;
         self.freeze(timeout).await;
-        let state = state_of(application)?;
+        let state = state_of(application, &place)?;
         let dir = StateDir::open_again(place).await?;
         blocking(move || dir.checkpoint_file(&to, &state, file)).await
     }

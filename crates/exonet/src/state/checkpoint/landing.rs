@@ -141,7 +141,7 @@ impl Landing {
         let term = self.term(arriving)?;
         let ready = self.ready(&arriving.id, arriving.generation)?;
         self.live(&secret, ready)?;
-        Ok(Restored { id: arriving.id, term, application })
+        Ok(Restored { id: arriving.id, place: self.to.clone(), term, application })
     }
 
     /// Fails if the place has content that could be lost.

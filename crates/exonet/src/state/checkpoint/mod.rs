@@ -22,7 +22,7 @@ mod record;
 mod restoring;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use exonet_proto::crypto::sealed;
 use exonet_proto::{MAX_NUMBER, NodeId};
@@ -90,6 +90,8 @@ pub struct Ceded {
 pub struct Restored<A> {
     /// The id of the identity.
     pub id: NodeId,
+    /// The directory in which the identity lives.
+    pub place: PathBuf,
     /// The current term of the identity.
     pub term: Term,
     /// The application, with the state that it had at the cut.
@@ -197,7 +199,7 @@ impl StateDir {
             clock,
             strays: self.strays.found().to_vec(),
             files: ahead::read_files(&self.path, self.journal_tag(), ahead)?,
-            application: Zeroizing::new(state_of(application)?),
+            application: Zeroizing::new(state_of(application, &self.path)?),
         };
         let (id, content) = (content.id, content.encode());
         if content.len() as u64 > LONGEST {

@@ -52,11 +52,13 @@ impl Record {
         Ok(Self { path, id, _lock: Lock::acquire(&lock)? })
     }
 
-    /// Fails if this checkpoint must not be restored. `landed`: everything except its key is already at the place.
-    pub(super) fn admits(&self, entry: &Entry, landed: bool) -> Result<(), StateError> {
+    /// Fails if the checkpoint in `file` must not be restored. `landed`: everything except its key is already at the
+    /// place.
+    pub(super) fn admits(&self, file: &Path, entry: &Entry, landed: bool) -> Result<(), StateError> {
         match self.read()? {
             Some(last) if last.generation >= entry.generation && !(landed && last == *entry) => {
-                Err(StateError::Restored { id: self.id, last: last.generation, generation: entry.generation })
+                let (id, last, generation) = (self.id, last.generation, entry.generation);
+                Err(StateError::Restored { path: file.into(), id, last, generation })
             }
             _ => Ok(()),
         }

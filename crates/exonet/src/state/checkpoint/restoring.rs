@@ -22,9 +22,14 @@ pub enum RestoreError {
     /// The file or the place cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The name service does not let the identity live here.
-    #[error(transparent)]
-    Naming(#[from] NamingError),
+    /// The name service does not let the identity live there.
+    #[error("the identity does not live in {}: {error}", place.display())]
+    Naming {
+        /// The directory in which it was to live.
+        place: PathBuf,
+        /// The error of the name service.
+        error: NamingError,
+    },
     /// The runtime has ended.
     #[error("the runtime has ended")]
     Ended,
@@ -80,7 +85,7 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
         place: impl AsRef<Path>,
     ) -> Result<Self, RestoreError> {
         let [file, keeper, place] = [file.as_ref(), keeper.as_ref(), place.as_ref()].map(Path::to_owned);
-        blocking(move || Self::land(&file, &keeper, place)).await
+        blocking(move || Self::land(&file, &keeper, place).map_err(|error| about(&file, error))).await
     }
 
     fn land(file: &Path, keeper: &Path, place: PathBuf) -> Result<Self, StateError> {
@@ -97,7 +102,7 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
         let mut landing = Landing::beside(place);
         let entry = Entry::new(arriving.generation, arriving.attempt, landing.place());
         landing.has_not_arrived(arriving.attempt)?;
-        record.admits(&entry, landing.has(arriving.attempt)?)?;
+        record.admits(file, &entry, landing.has(arriving.attempt)?)?;
         landing.is_free_for(&arriving)?;
         if let Err(error) = landing.take_in(&arriving) {
             // If this fails too, the caller still gets the first error.
@@ -133,11 +138,12 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
         };
         // With any other error, the service may have granted the claim. It granted that to the lineage that has landed,
         // so everything stays.
+        let place = self.landing.place().to_owned();
         if matches!(error, NamingError::Superseded { .. }) {
             let Self { mut landing, .. } = self;
             blocking(move || landing.clear()).await?;
         }
-        Err(error.into())
+        Err(RestoreError::Naming { place, error })
     }
 
     /// Lets the identity live at its place. It is durable there when this returns.
@@ -151,7 +157,7 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
             let ready = landing.ready(&id, entry.generation)?;
             record.note(&entry)?;
             landing.live(&secret, ready)?;
-            Ok(Restored { id, term, application })
+            Ok(Restored { id, place: landing.place().to_owned(), term, application })
         })
         .await
     }
@@ -161,6 +167,18 @@ impl<A> fmt::Debug for Arrival<A> {
     /// Shows the identity, but never its key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Arrival").field("id", &self.id).field("term", &self.term).finish_non_exhaustive()
+    }
+}
+
+/// Names the file in an error about the bytes of its checkpoint.
+fn about(file: &Path, error: StateError) -> StateError {
+    let path = file.to_owned();
+    match error {
+        StateError::Checkpoint { what } => StateError::CheckpointFile { path, what },
+        StateError::Application { path: None, doing, error } => {
+            StateError::Application { path: Some(path), doing, error }
+        }
+        error => error,
     }
 }
 
