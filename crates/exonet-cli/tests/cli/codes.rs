@@ -173,7 +173,7 @@ fn an_offer_that_is_gone_is_told() {
     killed.wait();
     let told = late(&code, "7s");
     assert!(told.contains("has ended: it does not answer"), "{told}");
-    let (waiting, _) = offer(&world, &["--timeout", "100ms", arg(&file)]);
+    let (waiting, _) = offer(&world, &["--timeout", "3s", arg(&file)]);
     assert!(waiting.end().expect(4).stderr.contains("in time"));
 }
 

@@ -229,7 +229,7 @@ fn the_outbox_of_a_running_node_is_shown_and_hurried_and_given_up() {
     assert_eq!(rows.iter().map(|row| row["size"].as_u64().unwrap()).collect::<Vec<_>>(), [3, 3, 200_002]);
     assert!(outbox(world, &["ls"]).expect(0).stdout.contains("xxx ..."));
     assert_eq!(outbox(world, &["show", &numbers[2]]).expect(0).stdout, text);
-    assert!(outbox(world, &["show", "77"]).expect(1).stderr.contains("no message 77"));
+    assert!(outbox(world, &["show", "77"]).expect(1).stderr.contains("nothing is known of message 77"));
     let hurried = outbox(world, &["retry", &numbers[0], "--timeout", "100ms", "--json"]).expect(6);
     assert_eq!((count(&hurried, "messages"), count(&hurried, "answered")), (1, 0));
     let dropped = outbox(world, &["drop", &numbers[1], "--json"]);
