@@ -30,7 +30,7 @@ pub(super) fn print(settings: &Settings, settled: &Settled) -> Result<Exit, Fail
     tell(settings, settled)
 }
 
-/// As [`print`], for a reader that wants the body, which is gone: the words go to standard error.
+/// As [`print()`], for a reader that wants the body, which is gone: the words go to standard error.
 pub(super) fn print_without_body(settings: &Settings, settled: &Settled) -> Result<Exit, Failure> {
     settings.note(format!("message {} has ended, and its body is gone: {}", settled.n, words(settled)));
     tell(settings, settled)
