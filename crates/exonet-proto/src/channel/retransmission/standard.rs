@@ -58,7 +58,11 @@ impl Retransmission for Standard {
     }
 
     fn on_probed(&mut self, in_vain: bool, _: &PathState<'_>) {
-        self.deviations = if in_vain { (self.deviations * 2).min(MOST_DEVIATIONS) } else { 1 };
+        if in_vain {
+            self.deviations = (self.deviations * 2).min(MOST_DEVIATIONS);
+        } else {
+            self.deviations = 1;
+        }
     }
 
     #[inline]
