@@ -329,6 +329,8 @@ fn probes_in_vain_make_the_next_first_one_later_until_one_was_needed() {
         at += 1_000;
     }
     for expected in [4, 1] {
+        // A path without loss.
+        end.path.loss = Loss::default();
         let (first, due, deviations) = probe(&mut end, at);
         assert_eq!(deviations, expected);
         // Only the probe arrived.
