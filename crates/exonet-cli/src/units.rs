@@ -11,8 +11,10 @@ pub(crate) enum ParseError {
     Size(String),
     #[error("{0:?} is not a span of time: write 500ms, 2s, 1.5m or 1h")]
     Span(String),
-    #[error("{0:?} is not a number: write 1, 20 or 5000; at least 1")]
+    #[error("{0:?} is not a number of at least 1: write 1, 20 or 5000")]
     Number(String),
+    #[error("it has {0} bytes, and a tag or a method has 255 at most")]
+    Label(usize),
     #[error("{0:?} is not a share: write 5% or 0.05, from 0 to 1")]
     Share(String),
 }
@@ -93,6 +95,17 @@ pub(crate) fn parse_span(text: &str) -> Result<Duration, ParseError> {
 /// A whole number from 1.
 pub(crate) fn at_least_one<N: FromStr>(text: &str) -> Result<N, ParseError> {
     text.parse().map_err(|_| ParseError::Number(text.to_owned()))
+}
+
+/// A tag or a method.
+pub(crate) fn parse_label(text: &str) -> Result<String, ParseError> {
+    if text.len() <= 255 { Ok(text.to_owned()) } else { Err(ParseError::Label(text.len())) }
+}
+
+/// A span of time that is not zero.
+pub(crate) fn parse_some_time(text: &str) -> Result<Duration, ParseError> {
+    parse_span(text)
+        .and_then(|span| if span.is_zero() { Err(ParseError::Span(text.to_owned())) } else { Ok(span) })
 }
 
 /// `5%` or `0.05`.

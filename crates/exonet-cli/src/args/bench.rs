@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use exonet::PeerAddr;
 
 use crate::peers::parse_peer;
-use crate::units::{ParseError, Size, parse_span};
+use crate::units::{ParseError, Size, parse_some_time, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -53,7 +53,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) size: Option<Size>,
     /// How long to measure each size
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_some_time)]
     pub(crate) seconds: Duration,
     /// How many peers to connect for the measurement of memory; 0 skips it
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
@@ -86,7 +86,7 @@ pub(crate) struct CallsArgs {
     #[arg(long, value_name = "BYTES", default_value = "64")]
     pub(crate) size: Size,
     /// How long to measure each number of callers
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_some_time)]
     pub(crate) seconds: Duration,
     /// Make every call from a new identity
     #[arg(long)]
@@ -186,7 +186,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) open: Option<u32>,
     /// How long to measure
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_some_time)]
     pub(crate) seconds: Duration,
     /// How long to send before measuring, while windows grow and caches fill
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_span)]

@@ -6,7 +6,7 @@ use clap::Args;
 use exonet::{PeerAddr, Traceparent};
 
 use crate::peers::parse_peer;
-use crate::units::parse_span;
+use crate::units::{parse_label, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -44,7 +44,7 @@ pub(crate) struct CallArgs {
     #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
     /// The method to call, at most 255 bytes
-    #[arg(value_name = "METHOD")]
+    #[arg(value_name = "METHOD", value_parser = parse_label)]
     pub(crate) method: String,
     /// The body; - reads it from standard input; without it the body is empty
     #[arg(value_name = "BODY", allow_hyphen_values = true)]

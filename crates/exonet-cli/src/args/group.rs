@@ -11,7 +11,7 @@ use exonet::stream::MAX_NAME;
 
 use super::send::{Confirmed, Urgency};
 use crate::peers::{Named, parse_named};
-use crate::units::{at_least_one, parse_span};
+use crate::units::{at_least_one, parse_label, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -102,7 +102,7 @@ pub(crate) struct GroupSendArgs {
     #[arg(long, value_enum, value_name = "WHAT", default_value = "fall-out", requires = "stream")]
     pub(crate) when_full: WhenFull,
     /// A tag by which the receivers can dispatch the message, at most 255 bytes
-    #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true, value_parser = parse_label)]
     pub(crate) tag: String,
     /// The priority: messages of a higher priority are sent first
     #[arg(long, value_enum, value_name = "PRIORITY", default_value_t)]

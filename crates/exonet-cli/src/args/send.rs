@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use exonet::{Confirm, PeerAddr, Priority, Traceparent};
 
 use crate::peers::parse_peer;
-use crate::units::parse_span;
+use crate::units::{parse_label, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -80,7 +80,7 @@ pub(crate) struct SendArgs {
     #[arg(long)]
     pub(crate) stdin_lines: bool,
     /// A tag by which the receiver can dispatch the message, at most 255 bytes
-    #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true, value_parser = parse_label)]
     pub(crate) tag: String,
     /// The priority: messages of a higher priority are sent first
     #[arg(long, value_enum, value_name = "PRIORITY", default_value_t)]

@@ -10,7 +10,7 @@ use exonet::naming::Name;
 
 use super::MetricsArgs;
 use crate::peers::parse_id;
-use crate::units::{Size, parse_span};
+use crate::units::{Size, parse_label, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -58,7 +58,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,
     /// The method to serve; may be given several times
-    #[arg(long = "method", value_name = "NAME", required_unless_present_any = ["echo", "sessions"])]
+    #[arg(long = "method", value_name = "NAME", value_parser = parse_label, required_unless_present_any = ["echo", "sessions"])]
     pub(crate) methods: Vec<String>,
     /// Serve the sessions of this name; may be given several times. Each session has a process of its own, which
     /// reads the messages as lines; the lines that it writes are the answers

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::Shape;
 use crate::copy::{self, ChainingValue, Hex32, chaining_value};
 use crate::failure::Failure;
-use crate::store::{read_at, sync_directory, write_at};
+use crate::store::{is_special, read_at, sync_directory, write_at};
 
 const VERSION: u8 = 1;
 /// The longest header, in bytes.
@@ -267,7 +267,7 @@ impl Part {
 /// Fails if there is a file at `target` that must not be replaced.
 pub(crate) fn vacant(target: &Path, force: bool) -> Result<(), PartError> {
     match fs::symlink_metadata(target).map(|about| (about.file_type(), about.is_dir() || !force)) {
-        Ok((kind, _)) if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) => Err(PartError::Special),
+        Ok((kind, _)) if is_special(kind) => Err(PartError::Special),
         Ok((_, true)) => Err(PartError::Taken),
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(PartError::Disk(Failure::path("write", target, &error)))

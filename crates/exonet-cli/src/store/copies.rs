@@ -125,6 +125,10 @@ impl Store {
         if target.len() > 4_096 || target.contains('\0') || !copy::stays_inside(path.as_str(), target) {
             return Err(Refusal::LeadsOut(target.to_owned()));
         }
+        let there = self.tree.look(&path).map_err(|error| in_the_way(error, &path))?;
+        if there.is_some_and(|about| tree::is_special(about.file_type())) {
+            return Err(Refusal::Special(path));
+        }
         self.take(BLOCK)?;
         let made = self.tree.make_link(&path, target, self.options.overwrite);
         if !matches!(made, Ok(true)) {
@@ -329,6 +333,9 @@ impl Store {
         };
         if about.is_dir() {
             return Err(Refusal::Directory(path.clone()));
+        }
+        if tree::is_special(about.file_type()) {
+            return Err(Refusal::Special(path.clone()));
         }
         let size = file.size.is_none_or(|size| size == about.len());
         let time = tree::mtime(&about) == file.mtime;

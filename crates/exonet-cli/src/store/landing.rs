@@ -10,7 +10,7 @@ use tokio::fs::File;
 
 use super::name::OURS;
 use super::room::{BLOCK, Growing, Space};
-use super::tree::sync_directory;
+use super::tree::{is_special, sync_directory};
 use super::{Refusal, SafePath};
 
 /// The suffix of the name of an unfinished file.
@@ -54,10 +54,11 @@ impl Landing {
     ) -> Result<Self, Refusal> {
         // This is checked again at the end. The early check avoids sending a file in vain.
         match fs::symlink_metadata(directory.join(name.as_str())) {
+            Ok(about) if is_special(about.file_type()) => return Err(Refusal::Special(name)),
+            Ok(about) if about.is_dir() => return Err(Refusal::Directory(name)),
             Ok(about) if !(overwrite || about.is_file() && size.is_none_or(|size| about.len() == size)) => {
                 return Err(Refusal::Taken(name));
             }
-            Ok(about) if about.is_dir() => return Err(Refusal::Taken(name)),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Refusal::Disk(error)),

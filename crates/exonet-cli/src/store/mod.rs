@@ -28,7 +28,7 @@ pub(crate) use part::{read_at, write_at};
 pub(crate) use room::Full;
 use room::{BLOCK, Room};
 use tree::Tree;
-pub(crate) use tree::{mtime, sync_directory};
+pub(crate) use tree::{is_special, mtime, sync_directory};
 
 use crate::failure::Failure;
 use crate::transfer::PourError;
@@ -45,6 +45,8 @@ pub(crate) enum Refusal {
     Taken(SafePath),
     #[error("{0} is a directory at the receiver")]
     Directory(SafePath),
+    #[error("{0} is a device, a pipe or a socket at the receiver")]
+    Special(SafePath),
     #[error("a part of the path {0} is a file or a link at the receiver, not a directory")]
     NoDirectory(SafePath),
     #[error("it is a link that points out of the copied directory: {0}")]

@@ -354,6 +354,19 @@ mod links {
     }
 
     #[test]
+    fn what_is_no_file_is_never_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(place.path().join("s")).unwrap();
+        for overwrite in [false, true] {
+            let store = store(place.path(), 1 << 20, overwrite);
+            let refused = |answer: Answer| assert!(reason(&answer).contains("a socket"), "{answer:?}");
+            refused(offer(&store, &info("s", b"x"), None));
+            refused(store.offer(&KEY, &link("s", "x")).0);
+            assert!(matches!(keep(&store, "s", b"x"), Err(Refusal::Special(_))));
+        }
+    }
+
+    #[test]
     fn nothing_is_made_behind_a_link() {
         let place = tempfile::tempdir().unwrap();
         let outside = place.path().join("outside");

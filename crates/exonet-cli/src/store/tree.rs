@@ -2,7 +2,7 @@
 //! it is entered, and names change one at a time, so that no peer can put a link there between the check and the
 //! step.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, FileType, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -171,6 +171,11 @@ fn make_link(target: &str, path: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn make_link(_: &str, _: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "links cannot be made on this system"))
+}
+
+/// Whether this is a device, a pipe or a socket. These are never replaced.
+pub(crate) fn is_special(kind: FileType) -> bool {
+    !(kind.is_file() || kind.is_dir() || kind.is_symlink())
 }
 
 /// Forces a directory to the disk, which makes new names in it durable.

@@ -167,8 +167,8 @@ fn outcomes_come_back() {
     let refused = send(&[&strict.peer, "x"]).expect(4);
     assert_eq!(count(&refused, "refused"), 1);
     assert!(refused.stderr.contains("can admit this node with `--allow "), "{}", refused.stderr);
-    let missing = send(&[&strict.peer, "x", "--tag", &"t".repeat(256)]).expect(1);
-    assert!(missing.stderr.contains("255"), "{}", missing.stderr);
+    let too_long = send(&[&strict.peer, "x", "--tag", &"t".repeat(256)]).expect(2);
+    assert!(too_long.stderr.contains("255"), "{}", too_long.stderr);
     let own = world.run(&["id", "sender", "--json"]).expect(0).lines()[0]["id"].as_str().unwrap().to_owned();
     let own = format!("{own}@127.0.0.1:9");
     let to_itself = send(&[&own, "x", "y"]).expect(1);

@@ -102,8 +102,8 @@ impl StateDir {
         Ok(Ok(crate::journal::read(&mut groups, Shelf::default())?.finish(0)?))
     }
 
-    /// Returns the messages with which the next life of this identity continues, and its newest outcomes. Changes nothing. Empty without a
-    /// journal.
+    /// Returns the messages with which the next life of this identity continues, and its newest outcomes. Changes
+    /// nothing. Empty without a journal.
     ///
     /// # Errors
     /// [`StateError`]: the journal cannot be read.

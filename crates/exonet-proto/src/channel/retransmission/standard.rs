@@ -23,8 +23,9 @@ const MOST_DEVIATIONS: u32 = 4;
 /// The retransmission policy of a node that is given none.
 ///
 /// A packet counts as lost when it is three packets or an eighth of a round trip behind, and later on paths that reorder. The
-/// first probe comes early if an application waits, and less so after probes in vain. The back-off is gentle where packets are lost by chance, and doubles
-/// elsewhere. Lone packets are copied on paths with random loss, as [`Hedging`] allows.
+/// first probe comes early if an application waits, and later after probes in vain where nothing is lost. The back-off is gentle
+/// where packets are lost by chance, and doubles elsewhere. Lone packets are copied on paths with random loss, as [`Hedging`]
+/// allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Standard {
     hedging: Hedging,
