@@ -93,6 +93,8 @@ mod database;
 mod error;
 pub mod host;
 mod inbox;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod kept;
 mod key;
 mod outbox;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

@@ -1,12 +1,12 @@
 //! A pool of `sqlx` as a store.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use sqlx::pool::PoolConnection;
-use sqlx::{Pool, Transaction as SqlxTransaction};
+use sqlx::Pool;
 use tokio::sync::Notify;
 
 use crate::database::{Cells, Connection, Store, Transaction, Value, Waiting};
+use crate::kept::{Held, Kept, OpenTx};
 use crate::statements::Dialect;
 
 /// Notified when this process has inserted a row into any database.
@@ -16,7 +16,13 @@ pub(crate) static INSERTED: LazyLock<Notify> = LazyLock::new(Notify::new);
 pub trait Database: sealed::Sql {}
 
 /// A pool of `sqlx`.
-pub(crate) struct Pooled<DB: Database>(pub(crate) Pool<DB>);
+pub(crate) struct Pooled<DB: Database>(Arc<Kept<DB>>);
+
+impl<DB: Database> Pooled<DB> {
+    pub(crate) fn new(pool: Pool<DB>) -> Self {
+        Self(Kept::new(pool))
+    }
+}
 
 impl<DB: Database> Store for Pooled<DB> {
     fn dialect(&self) -> Dialect {
@@ -24,19 +30,39 @@ impl<DB: Database> Store for Pooled<DB> {
     }
 
     fn acquire(&self) -> Waiting<'_, Box<dyn Connection>> {
-        Box::pin(async { Ok(Box::new(self.0.acquire().await?) as Box<dyn Connection>) })
+        Box::pin(async { Ok(Box::new(self.0.take().await?) as Box<dyn Connection>) })
     }
 
     fn begin(&self) -> Waiting<'_, Box<dyn Transaction>> {
-        Box::pin(async { Ok(Box::new(self.0.begin().await?) as Box<dyn Transaction>) })
+        Box::pin(async { Ok(Box::new(OpenTx::begin(&self.0).await?) as Box<dyn Transaction>) })
     }
 
     fn listen<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()> {
-        DB::listen(&self.0, wake)
+        DB::listen(self.0.pool(), wake)
     }
 }
 
-impl<DB: Database> Connection for PoolConnection<DB> {
+impl<DB: Database> Connection for Held<DB> {
+    fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64> {
+        Box::pin(async move {
+            self.sound = false;
+            let changed = DB::execute(self, sql, args).await?;
+            self.sound = true;
+            Ok(changed)
+        })
+    }
+
+    fn fetch<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, Vec<Cells>> {
+        Box::pin(async move {
+            self.sound = false;
+            let rows = DB::fetch(self, sql, args).await?;
+            self.sound = true;
+            Ok(rows)
+        })
+    }
+}
+
+impl<DB: Database> Connection for OpenTx<DB> {
     fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64> {
         DB::execute(self, sql, args)
     }
@@ -46,17 +72,7 @@ impl<DB: Database> Connection for PoolConnection<DB> {
     }
 }
 
-impl<DB: Database> Connection for SqlxTransaction<'static, DB> {
-    fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64> {
-        DB::execute(self, sql, args)
-    }
-
-    fn fetch<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, Vec<Cells>> {
-        DB::fetch(self, sql, args)
-    }
-}
-
-impl<DB: Database> Transaction for SqlxTransaction<'static, DB> {
+impl<DB: Database> Transaction for OpenTx<DB> {
     fn commit(self: Box<Self>) -> Waiting<'static, ()> {
         Box::pin(async { Ok((*self).commit().await?) })
     }

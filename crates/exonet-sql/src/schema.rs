@@ -16,7 +16,7 @@ const VERSION: i64 = 1;
 /// [`Error::TooNew`], and errors of the database.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub async fn migrate<DB: Database>(pool: &sqlx::Pool<DB>) -> Result<(), Error> {
-    make(&Pooled(pool.clone())).await
+    make(&Pooled::new(pool.clone())).await
 }
 
 /// See `migrate`.

@@ -16,6 +16,7 @@ use crate::Error;
 use crate::error::StoreError;
 use crate::inbox::tx::Lent;
 use crate::inbox::{Failed, HandlerError, Inbox, InboxMessage, InboxTx, Process, Processed, Settings};
+use crate::kept::{Kept, OpenTx};
 use crate::pooled::{Database, Pooled};
 use crate::statements::Statement;
 
@@ -67,7 +68,8 @@ impl<DB: Database> InboxBuilder<DB> {
     /// rejected after [`Self::attempts`]; other messages go on. With [`HandlerError::reject`], a handler rejects a
     /// message at once.
     ///
-    /// After it has returned, nothing that the handler has started may use the transaction.
+    /// After it has returned, nothing that the handler has started may use the transaction. The next handler may get
+    /// the same connection, before the pool has it back and its hooks run.
     ///
     /// # Errors
     /// [`Error::Attempts`], [`Error::NotMigrated`], and errors of the database.
@@ -78,8 +80,8 @@ impl<DB: Database> InboxBuilder<DB> {
         E: Into<HandlerError> + Send + 'static,
     {
         let Self { pool, node, handler_timeout, settings } = self;
-        let store = Arc::new(Pooled(pool.clone()));
-        let handled = Handled { pool, handler, most: handler_timeout };
+        let store = Arc::new(Pooled::new(pool.clone()));
+        let handled = Handled { kept: Kept::new(pool), handler, most: handler_timeout };
         Inbox::over(store, &node, &settings, handled).await
     }
 }
@@ -124,7 +126,8 @@ impl From<sqlx::Error> for Failed {
 
 /// A handler in Rust that gets a transaction of `sqlx`.
 struct Handled<DB: Database, F> {
-    pool: Pool<DB>,
+    /// Of the handlers only, which may have changed settings of their connections.
+    kept: Arc<Kept<DB>>,
     handler: F,
     most: Option<Duration>,
 }
@@ -137,7 +140,7 @@ where
     E: Into<HandlerError> + Send + 'static,
 {
     async fn process(&self, record: Statement, message: InboxMessage) -> Result<Processed, Failed> {
-        let mut tx = self.pool.begin().await?;
+        let mut tx = OpenTx::begin(&self.kept).await?;
         if DB::execute(&mut tx, record.sql, record.args).await? == 0 {
             return Ok(Processed::Before);
         }

@@ -175,7 +175,7 @@ impl<DB: Database> Relay<DB> {
 
     /// Begins to build a relay that hands the rows in this database to this node.
     pub fn builder(pool: &sqlx::Pool<DB>, node: &Node) -> RelayBuilder<DB> {
-        RelayBuilder::new(Arc::new(Pooled(pool.clone())), node)
+        RelayBuilder::new(Arc::new(Pooled::new(pool.clone())), node)
     }
 }
 

@@ -1,0 +1,337 @@
+//! Connections that were in use a moment ago.
+//!
+//! Whenever a connection leaves a pool of `sqlx`, and whenever it comes back, the pool asks the database whether the
+//! connection works. Each question costs about as much as a statement. A relay and an inbox use connections for many
+//! short pieces of work, so they keep a connection for the next piece, if that comes soon. They keep one only while
+//! the pool has others to give, so that nobody else has to wait for it.
+
+use core::ops::{Deref, DerefMut};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Database, Pool, TransactionManager};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+
+/// How long a connection is kept without use.
+const IDLE: Duration = Duration::from_millis(10);
+/// How long a connection is used before the pool gets it back. The pool may then close it, because it is too old.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// A pool, and the connections of it that are kept.
+pub(crate) struct Kept<DB: Database> {
+    pool: Pool<DB>,
+    idle: Mutex<Idle<DB>>,
+}
+
+struct Idle<DB: Database> {
+    /// The connection that was used last is at the end.
+    connections: Vec<Resting<DB>>,
+    /// Whether a task gives connections back in time. Without such a task, no connection is kept.
+    swept: bool,
+}
+
+struct Resting<DB: Database> {
+    connection: PoolConnection<DB>,
+    taken: Instant,
+    since: Instant,
+}
+
+impl<DB: Database> Kept<DB> {
+    pub(crate) fn new(pool: Pool<DB>) -> Arc<Self> {
+        Arc::new(Self { pool, idle: Mutex::new(Idle { connections: Vec::new(), swept: false }) })
+    }
+
+    pub(crate) const fn pool(&self) -> &Pool<DB> {
+        &self.pool
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle<DB>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a connection: one that is kept, or one of the pool.
+    pub(crate) async fn take(self: &Arc<Self>) -> Result<Held<DB>, sqlx::Error> {
+        let kept = self.idle().connections.pop();
+        let (connection, taken) = match kept {
+            Some(resting) if !self.pool.is_closed() => (resting.connection, resting.taken),
+            _ => (self.pool.acquire().await?, Instant::now()),
+        };
+        Ok(Held { connection: Some(connection), taken, sound: true, kept: Arc::clone(self) })
+    }
+
+    /// Whether a task that wants a connection of the pool need not wait for one that is kept.
+    fn has_others(&self) -> bool {
+        self.pool.num_idle() > 0 || self.pool.size() < self.pool.options().get_max_connections()
+    }
+
+    /// Keeps a connection, or gives it back to the pool.
+    fn keep(self: &Arc<Self>, connection: PoolConnection<DB>, taken: Instant) {
+        let now = Instant::now();
+        let runtime = Handle::try_current().ok();
+        let keeps = now.duration_since(taken) < LONGEST && !self.pool.is_closed() && self.has_others();
+        let Some(runtime) = runtime.filter(|_| keeps) else { return drop(connection) };
+        let mut idle = self.idle();
+        idle.connections.push(Resting { connection, taken, since: now });
+        if !core::mem::replace(&mut idle.swept, true) {
+            drop(idle);
+            let sweeper = Sweeper(Arc::clone(self));
+            runtime.spawn(async move {
+                while sweeper.sweep(Instant::now()) {
+                    sleep(IDLE).await;
+                }
+            });
+        }
+    }
+}
+
+/// Gives connections back to the pool: in time, and all of them at the end of the runtime.
+struct Sweeper<DB: Database>(Arc<Kept<DB>>);
+
+impl<DB: Database> Sweeper<DB> {
+    /// Gives back what nobody has used for a while, or everything if the pool has no others. Returns whether
+    /// something is left.
+    fn sweep(&self, now: Instant) -> bool {
+        let all = !self.0.has_others() || self.0.pool.is_closed();
+        let mut idle = self.0.idle();
+        let fresh = idle.connections.partition_point(|resting| now.duration_since(resting.since) >= IDLE);
+        let count = if all { idle.connections.len() } else { fresh };
+        let back: Vec<_> = idle.connections.drain(..count).collect();
+        idle.swept = !idle.connections.is_empty();
+        let more = idle.swept;
+        drop(idle);
+        drop(back);
+        more
+    }
+}
+
+impl<DB: Database> Drop for Sweeper<DB> {
+    fn drop(&mut self) {
+        let mut idle = self.0.idle();
+        if !idle.swept {
+            return;
+        }
+        idle.swept = false;
+        let back = core::mem::take(&mut idle.connections);
+        drop(idle);
+        drop(back);
+    }
+}
+
+/// A connection in use. When this is dropped, the connection is kept if its last piece of work has ended well.
+pub(crate) struct Held<DB: Database> {
+    connection: Option<PoolConnection<DB>>,
+    taken: Instant,
+    /// Whether nothing runs on the connection and nothing has failed.
+    pub(crate) sound: bool,
+    kept: Arc<Kept<DB>>,
+}
+
+impl<DB: Database> Deref for Held<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        match &self.connection {
+            Some(connection) => connection,
+            None => unreachable!("only drop takes it"),
+        }
+    }
+}
+
+impl<DB: Database> DerefMut for Held<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        match &mut self.connection {
+            Some(connection) => connection,
+            None => unreachable!("only drop takes it"),
+        }
+    }
+}
+
+impl<DB: Database> Drop for Held<DB> {
+    fn drop(&mut self) {
+        if self.sound
+            && let Some(connection) = self.connection.take()
+        {
+            self.kept.keep(connection, self.taken);
+        }
+    }
+}
+
+/// A transaction on such a connection. When this is dropped, an open transaction is rolled back.
+pub(crate) struct OpenTx<DB: Database> {
+    held: Held<DB>,
+    open: bool,
+}
+
+impl<DB: Database> OpenTx<DB> {
+    pub(crate) async fn begin(kept: &Arc<Kept<DB>>) -> Result<Self, sqlx::Error> {
+        let mut held = kept.take().await?;
+        held.sound = false;
+        DB::TransactionManager::begin(&mut held, None).await?;
+        Ok(Self { held, open: true })
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        DB::TransactionManager::commit(&mut self.held).await?;
+        (self.open, self.held.sound) = (false, true);
+        Ok(())
+    }
+
+    pub(crate) async fn rollback(mut self) -> Result<(), sqlx::Error> {
+        DB::TransactionManager::rollback(&mut self.held).await?;
+        (self.open, self.held.sound) = (false, true);
+        Ok(())
+    }
+}
+
+impl<DB: Database> Deref for OpenTx<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        &self.held
+    }
+}
+
+impl<DB: Database> DerefMut for OpenTx<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        &mut self.held
+    }
+}
+
+impl<DB: Database> Drop for OpenTx<DB> {
+    fn drop(&mut self) {
+        if self.open {
+            // The pool waits for its end.
+            DB::TransactionManager::start_rollback(&mut self.held);
+        }
+    }
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+    use sqlx::{Sqlite, query};
+
+    use super::*;
+
+    #[expect(clippy::unwrap_used, reason = "a failure here ends the test")]
+    async fn pool(home: &tempfile::TempDir, most: u32) -> Pool<Sqlite> {
+        let options = SqliteConnectOptions::new().filename(home.path().join("db")).create_if_missing(true);
+        let pool = SqlitePoolOptions::new().max_connections(most).connect_with(options).await.unwrap();
+        query("create table if not exists t (x)").execute(&pool).await.unwrap();
+        pool
+    }
+
+    async fn until(what: impl Fn() -> bool) {
+        while !what() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Makes a table that only this connection sees.
+    #[expect(clippy::unwrap_used, reason = "a failure here ends the test")]
+    async fn mark(held: &mut Held<Sqlite>) {
+        query("create temp table mine (x)").execute(&mut **held).await.unwrap();
+    }
+
+    async fn is_marked(held: &mut Held<Sqlite>) -> bool {
+        query("select * from mine").execute(&mut **held).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn the_next_piece_of_work_gets_the_same_connection() {
+        let home = tempfile::tempdir().unwrap();
+        let pool = pool(&home, 3).await;
+        // The pool gives out first what came back first.
+        let two = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
+        drop(two);
+        until(|| pool.num_idle() == 2).await;
+        let kept = Kept::new(pool.clone());
+        let mut held = kept.take().await.unwrap();
+        mark(&mut held).await;
+        drop(held);
+        assert!(is_marked(&mut kept.take().await.unwrap()).await);
+        // It goes back by itself.
+        until(|| pool.num_idle() == 2).await;
+        assert!(!kept.idle().swept && kept.idle().connections.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_older_connection_goes_back() {
+        let home = tempfile::tempdir().unwrap();
+        let kept = Kept::new(pool(&home, 3).await);
+        let mut held = kept.take().await.unwrap();
+        held.taken = Instant::now().checked_sub(LONGEST).unwrap();
+        drop(held);
+        assert!(kept.idle().connections.is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_last_connection_of_a_pool_is_not_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let pool = pool(&home, 1).await;
+        let kept = Kept::new(pool.clone());
+        drop(kept.take().await.unwrap());
+        assert!(kept.idle().connections.is_empty());
+        drop(pool.acquire().await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_goes_back_when_the_pool_has_no_others() {
+        let home = tempfile::tempdir().unwrap();
+        let pool = pool(&home, 2).await;
+        let kept = Kept::new(pool.clone());
+        let (one, two) = (kept.take().await.unwrap(), kept.take().await.unwrap());
+        drop(one);
+        // Both are in use, so the pool has no other one.
+        let sweeper = Sweeper(Arc::clone(&kept));
+        let (connection, now) = (pool.acquire().await.unwrap(), Instant::now());
+        kept.idle().connections.push(Resting { connection, taken: now, since: now });
+        assert!(!sweeper.sweep(Instant::now()));
+        drop(two);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_failed_is_not_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let kept = Kept::new(pool(&home, 3).await);
+        let mut held = kept.take().await.unwrap();
+        held.sound = false;
+        drop(held);
+        assert!(kept.idle().connections.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_is_dropped_is_rolled_back_and_one_that_ends_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let pool = pool(&home, 3).await;
+        let kept = Kept::new(pool.clone());
+        for (committed, rows) in [(None, 0), (Some(false), 0), (Some(true), 1)] {
+            let mut tx = OpenTx::begin(&kept).await.unwrap();
+            query("insert into t values (1)").execute(&mut *tx).await.unwrap();
+            match committed {
+                None => drop(tx),
+                Some(false) => tx.rollback().await.unwrap(),
+                Some(true) => tx.commit().await.unwrap(),
+            }
+            assert_eq!(kept.idle().connections.len(), usize::from(committed.is_some()));
+            let count: i64 = sqlx::query_scalar("select count(*) from t").fetch_one(&pool).await.unwrap();
+            assert_eq!(count, rows);
+        }
+    }
+
+    #[test]
+    fn at_the_end_of_the_runtime_nothing_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let kept = runtime.block_on(async {
+            let kept = Kept::new(pool(&home, 3).await);
+            drop(kept.take().await.unwrap());
+            kept
+        });
+        assert_eq!(kept.idle().connections.len(), 1);
+        drop(runtime);
+        assert!(kept.idle().connections.is_empty());
+    }
+}
