@@ -42,6 +42,11 @@ fn parse_size(text: &str) -> Result<Size, String> {
     }
 }
 
+fn parse_call_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|e: ParseError| e.to_string())?;
+    if size.0 <= 16 << 20 { Ok(size) } else { Err("a call has at most 16 MiB here".to_owned()) }
+}
+
 /// Measure this machine: messages per second, round trips, memory per peer, calls
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -82,8 +87,8 @@ pub(crate) struct CallsArgs {
     /// How many callers call at once; may be given several times [default: 1, 10 and 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) actors: Vec<u32>,
-    /// Size of each body and of each reply
-    #[arg(long, value_name = "BYTES", default_value = "64")]
+    /// Size of each body and of each reply, at most 16MiB
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = parse_call_size)]
     pub(crate) size: Size,
     /// How long to measure each number of callers
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_some_time)]

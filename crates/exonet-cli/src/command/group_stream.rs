@@ -98,7 +98,8 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
     let node = node::toward_all(settings, &args.members, |_| ()).await?;
     let stop = stop(None)?;
     let mut stop = pin!(stop);
-    let stream = open(&node, args, name).map_err(|error| wrong(name, &error))?;
+    let stream =
+        open(&node, args, name).map_err(|error| wrong(&format!("in the stream {name:?}"), &error))?;
     let mut input = Input::new(settings, args);
     let mut talk = Talk::new(stream);
     let said = tokio::select! {
@@ -113,7 +114,7 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
     }
     let failure = said.and_then(Result::err).map(|error| match error {
         Said::Input(failure) => failure,
-        Said::Group(error) => wrong(name, &error),
+        Said::Group(error) => wrong(&format!("message {} in the stream {name:?}", talk.sent + 1), &error),
     });
     let end = match (&failure, interrupted) {
         (Some(_), _) => End::Failed,
@@ -129,8 +130,8 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
     Ok(talk.exit(args.mode, end))
 }
 
-fn wrong(name: &str, error: &GroupError) -> Failure {
-    let failure = Failure::new(format!("cannot send in the stream {name:?} to the group")).because(error);
+fn wrong(what: &str, error: &GroupError) -> Failure {
+    let failure = Failure::new(format!("cannot send {what} to the group")).because(error);
     match error {
         GroupError::Empty | GroupError::TooFewMembers { .. } => {
             failure.hint("the table says why the others have left")

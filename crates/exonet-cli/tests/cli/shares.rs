@@ -266,6 +266,19 @@ fn an_interrupt_keeps_what_has_come() {
     assert!(number(&again, "had") > 0);
 }
 
+#[test]
+fn an_interrupt_before_any_answer_has_a_summary_too() {
+    let films = Films::new(16, 1);
+    let server = films.share("a", &OPEN);
+    let id = server.peer.split_once('@').unwrap().0;
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let get = films.get(&[&format!("{id}@{}", silent.local_addr().unwrap())], &[]);
+    silent.recv(&mut [0; 2_000]).unwrap();
+    get.signal(Signal::INT);
+    let summary = get.end().expect(130).summary();
+    assert_eq!((&summary["end"], &summary["size"]), (&"interrupted".into(), &Value::Null));
+}
+
 /// A node that speaks the protocol, and says what it likes.
 struct Liar {
     peer: String,

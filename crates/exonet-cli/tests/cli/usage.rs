@@ -86,6 +86,7 @@ fn errors_name_the_thing() {
         (&["group", "send", "--to", &peer, "x", "--tag", &long_tag], 2, "255"),
         (&["bench", "--seconds", "0"], 2, "not a span"),
         (&["bench", "calls", "--actors", "0"], 2, "0"),
+        (&["bench", "calls", "--size", "17MiB"], 2, "at most 16 MiB"),
         (&["bench", "--size", "65001"], 2, "at most 65000 bytes"),
         (&["group", "send", "--to", &peer, "--to", &peer, "x"], 2, "Usage: exon group send"),
         (&["id", "nothere"], 1, "exon id nothere --new\n"),

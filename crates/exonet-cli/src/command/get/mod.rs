@@ -56,8 +56,9 @@ struct Summary<'a> {
     name: &'a str,
     /// The path of the file.
     file: String,
-    size: u64,
-    root: Hex32,
+    /// None if no server has answered.
+    size: Option<u64>,
+    root: Option<Hex32>,
     /// Bytes that arrived in this run, and bytes of an earlier run.
     fetched: u64,
     had: u64,
@@ -183,6 +184,7 @@ impl<'a> Download<'a> {
             begun = self.begin() => begun?,
             _ = &mut stop => {
                 self.settings.note("interrupted; nothing had arrived");
+                self.settings.output.line(&self.summary("interrupted"))?;
                 return Ok(Exit::Interrupted);
             }
         };
@@ -389,6 +391,23 @@ impl<'a> Download<'a> {
         failure
     }
 
+    /// The last line, before any server has answered.
+    fn summary(&self, end: &'static str) -> Summary<'_> {
+        Summary {
+            r#type: "summary",
+            end,
+            name: self.name,
+            file: self.target.display().to_string(),
+            size: None,
+            root: None,
+            fetched: 0,
+            had: 0,
+            doubled: 0,
+            seconds: self.started.elapsed().as_secs_f64(),
+            servers: Vec::new(),
+        }
+    }
+
     fn sum_up(&self, course: &Course, had: u64, interrupted: bool) -> Result<Exit, Failure> {
         let took = self.started.elapsed();
         let now = now(&self.standings, course);
@@ -415,17 +434,13 @@ impl<'a> Download<'a> {
         }
         let servers = now.servers.iter().map(|(standing, tally)| ServerLine::new(standing, *tally)).collect();
         self.settings.output.line(&Summary {
-            r#type: "summary",
-            end: if interrupted { "interrupted" } else { "done" },
-            name: self.name,
-            file: self.target.display().to_string(),
-            size: course.shape.size,
-            root: course.root,
+            size: Some(course.shape.size),
+            root: Some(course.root),
             fetched,
             had,
             doubled: course.plan().doubled(),
-            seconds: took.as_secs_f64(),
             servers,
+            ..self.summary(if interrupted { "interrupted" } else { "done" })
         })?;
         Ok(if interrupted { Exit::Interrupted } else { Exit::Success })
     }

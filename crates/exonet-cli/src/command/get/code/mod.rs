@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use self::meet::{Met, Open};
 use self::search::Search;
-use self::taking::Taking;
+use self::taking::{Summary, Taking};
 use crate::args::GetArgs;
 use crate::code::Code;
 use crate::code::meeting::GUESSES;
@@ -46,10 +46,12 @@ pub(super) async fn run(settings: &Settings, args: &GetArgs, code: Code) -> Resu
         keep_parts: KEEP_PARTS,
     };
     let store = Arc::new(Store::open(&out, options)?);
+    let started = Instant::now();
     let open = tokio::select! {
         open = find(settings, args, &code) => open?,
         _ = &mut stop => {
             settings.note("interrupted; nothing had arrived");
+            settings.output.line(&Summary::of_nothing(started.into_std()))?;
             return Ok(Exit::Interrupted);
         }
     };

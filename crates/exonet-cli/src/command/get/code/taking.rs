@@ -61,7 +61,7 @@ struct ProgressLine {
 }
 
 #[derive(Serialize)]
-struct Summary {
+pub(super) struct Summary {
     r#type: &'static str,
     end: &'static str,
     files: u64,
@@ -70,6 +70,14 @@ struct Summary {
     /// The code has proven the manifest, and the files match it.
     root: Option<Hex32>,
     seconds: f64,
+}
+
+impl Summary {
+    /// The last line of a run to which no sender has answered.
+    pub(super) fn of_nothing(started: Instant) -> Self {
+        let seconds = started.elapsed().as_secs_f64();
+        Self { r#type: "summary", end: "interrupted", files: 0, refused: 0, bytes: 0, root: None, seconds }
+    }
 }
 
 pub(super) struct Taking<'a> {
