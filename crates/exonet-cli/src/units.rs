@@ -13,6 +13,8 @@ pub(crate) enum ParseError {
     Span(String),
     #[error("{0:?} is not a number of at least 1: write 1, 20 or 5000")]
     Number(String),
+    #[error("{0:?} is no time at all: write 500ms, 2s, 1.5m or 1h")]
+    NoTime(String),
     #[error("it has {0} bytes, and a tag or a method has 255 at most")]
     Label(usize),
     #[error("{0:?} is not a share: write 5% or 0.05, from 0 to 1")]
@@ -105,7 +107,7 @@ pub(crate) fn parse_label(text: &str) -> Result<String, ParseError> {
 /// A span of time that is not zero.
 pub(crate) fn parse_some_time(text: &str) -> Result<Duration, ParseError> {
     parse_span(text)
-        .and_then(|span| if span.is_zero() { Err(ParseError::Span(text.to_owned())) } else { Ok(span) })
+        .and_then(|span| if span.is_zero() { Err(ParseError::NoTime(text.to_owned())) } else { Ok(span) })
 }
 
 /// `5%` or `0.05`.

@@ -52,7 +52,8 @@ impl Landing {
         overwrite: bool,
         space: Arc<Space>,
     ) -> Result<Self, Refusal> {
-        // This is checked again at the end. The early check avoids sending a file in vain.
+        // The end checks again that nothing is there, unless this may overwrite. The early check avoids sending a file in
+        // vain.
         match fs::symlink_metadata(directory.join(name.as_str())) {
             Ok(about) if is_special(about.file_type()) => return Err(Refusal::Special(name)),
             Ok(about) if about.is_dir() => return Err(Refusal::Directory(name)),

@@ -84,7 +84,7 @@ fn errors_name_the_thing() {
         (&["serve", "--echo", "--bind", &taken], 1, &taken),
         (&["serve", "--echo", "--concurrency", "0"], 2, "0"),
         (&["group", "send", "--to", &peer, "x", "--tag", &long_tag], 2, "255"),
-        (&["bench", "--seconds", "0"], 2, "not a span"),
+        (&["bench", "--seconds", "0"], 2, "no time at all"),
         (&["bench", "calls", "--actors", "0"], 2, "0"),
         (&["bench", "calls", "--size", "17MiB"], 2, "at most 16 MiB"),
         (&["bench", "--size", "65001"], 2, "at most 65000 bytes"),
