@@ -395,6 +395,39 @@ async def test_a_handler_that_ends_the_transaction_itself_is_told_so(shop, bank)
                 assert (seen(bank), inbox.stats().processed) == ([], 0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_handler_that_hides_a_failed_statement_loses_no_message(shop, bank, kind):
+    """PostgreSQL answers the commit of a transaction that has failed as if it had succeeded."""
+
+    def wrong(tx):
+        text = "delete from nowhere"
+        if type(tx).__module__.startswith("sqlalchemy"):
+            import sqlalchemy
+
+            text = sqlalchemy.text(text)
+        return tx.execute(text)
+
+    def hide(tx, message):
+        see(tx, message)
+        if message.attempt == 1:
+            with contextlib.suppress(Exception):
+                wrong(tx)
+
+    async def hide_async(tx, message):
+        await see_async(tx, message)
+        if message.attempt == 1:
+            with contextlib.suppress(Exception):
+                await wrong(tx)
+
+    async with node() as there, node() as here:
+        database = of_kind(kind, bank, shop)[0]
+        async with await sql.Inbox.start(there, database, hide_async if "async" in kind else hide) as inbox:
+            async with await sql.Relay.start(here, shop.url):
+                send(shop, there.address, 1)
+                await until(lambda: count(shop, "exonet_outbox") == 0)
+                assert (seen(bank), inbox.stats().processed) == ([1], 1)
+
+
 async def test_an_async_handler_that_takes_too_long_is_cancelled_and_undone(shop, bank):
     attempts = []
 

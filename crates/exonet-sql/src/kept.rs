@@ -3,7 +3,7 @@
 //! Whenever a connection leaves a pool of `sqlx`, and whenever it comes back, the pool asks the database whether the
 //! connection works. Each question costs about as much as a statement. A relay and an inbox use connections for many
 //! short pieces of work, so they keep a connection for the next piece, if that comes soon. They keep one only while
-//! the pool has others to give, so that nobody else has to wait for it.
+//! the pool has another to give, or may still open one.
 
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
@@ -14,9 +14,11 @@ use sqlx::{Database, Pool, TransactionManager};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-/// How long a connection is kept without use.
+/// A connection that was not used for this long goes back to the pool at the next look. A look follows the one before after
+/// the same time.
 const IDLE: Duration = Duration::from_millis(10);
-/// How long a connection is used before the pool gets it back. The pool may then close it, because it is too old.
+/// A connection that was taken from the pool this long ago is not kept any more. The pool may close it, because it is
+/// too old.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// A pool, and the connections of it that are kept.
@@ -58,10 +60,10 @@ impl<DB: Database> Kept<DB> {
             Some(resting) if !self.pool.is_closed() => (resting.connection, resting.taken),
             _ => (self.pool.acquire().await?, Instant::now()),
         };
-        Ok(Held { connection: Some(connection), taken, sound: true, kept: Arc::clone(self) })
+        Ok(Held { connection: Some(connection), taken, state: State::Sound, kept: Arc::clone(self) })
     }
 
-    /// Whether a task that wants a connection of the pool need not wait for one that is kept.
+    /// Whether the pool can give a connection to another task while this keeps some.
     fn has_others(&self) -> bool {
         self.pool.num_idle() > 0 || self.pool.size() < self.pool.options().get_max_connections()
     }
@@ -119,12 +121,22 @@ impl<DB: Database> Drop for Sweeper<DB> {
     }
 }
 
-/// A connection in use. When this is dropped, the connection is kept if its last piece of work has ended well.
+/// What becomes of a connection after its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing runs on it, and the last statement or transaction has ended well: it is kept.
+    Sound,
+    /// Something runs on it, or has failed: the pool gets it back, and finds out whether it works.
+    InUse,
+    /// It may be in a transaction of which `sqlx` does not know: it is closed.
+    Spoiled,
+}
+
+/// A connection in use.
 pub(crate) struct Held<DB: Database> {
     connection: Option<PoolConnection<DB>>,
     taken: Instant,
-    /// Whether nothing runs on the connection and nothing has failed.
-    pub(crate) sound: bool,
+    pub(crate) state: State,
     kept: Arc<Kept<DB>>,
 }
 
@@ -150,10 +162,11 @@ impl<DB: Database> DerefMut for Held<DB> {
 
 impl<DB: Database> Drop for Held<DB> {
     fn drop(&mut self) {
-        if self.sound
-            && let Some(connection) = self.connection.take()
-        {
-            self.kept.keep(connection, self.taken);
+        let Some(mut connection) = self.connection.take() else { return };
+        match self.state {
+            State::Sound => self.kept.keep(connection, self.taken),
+            State::InUse => drop(connection),
+            State::Spoiled => connection.close_on_drop(),
         }
     }
 }
@@ -167,21 +180,38 @@ pub(crate) struct OpenTx<DB: Database> {
 impl<DB: Database> OpenTx<DB> {
     pub(crate) async fn begin(kept: &Arc<Kept<DB>>) -> Result<Self, sqlx::Error> {
         let mut held = kept.take().await?;
-        held.sound = false;
+        // If this future is dropped now, the database may begin a transaction that `sqlx` does not count.
+        held.state = State::Spoiled;
         DB::TransactionManager::begin(&mut held, None).await?;
+        held.state = State::InUse;
         Ok(Self { held, open: true })
     }
 
     pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        self.check_depth()?;
         DB::TransactionManager::commit(&mut self.held).await?;
-        (self.open, self.held.sound) = (false, true);
+        (self.open, self.held.state) = (false, State::Sound);
         Ok(())
     }
 
     pub(crate) async fn rollback(mut self) -> Result<(), sqlx::Error> {
+        self.check_depth()?;
         DB::TransactionManager::rollback(&mut self.held).await?;
-        (self.open, self.held.sound) = (false, true);
+        (self.open, self.held.state) = (false, State::Sound);
         Ok(())
+    }
+
+    /// Fails unless exactly this transaction is open. A nested transaction whose beginning is cancelled makes `sqlx` roll
+    /// back the outer one. A nested transaction that is forgotten (`mem::forget`) stays open, and the next commit ends
+    /// only that one.
+    fn check_depth(&mut self) -> Result<(), sqlx::Error> {
+        if DB::TransactionManager::get_transaction_depth(&self.held) == 1 {
+            return Ok(());
+        }
+        (self.open, self.held.state) = (false, State::Spoiled);
+        Err(sqlx::Error::Protocol(
+            "the handler has ended its transaction, or has left another one open in it".to_owned(),
+        ))
     }
 }
 
@@ -202,7 +232,7 @@ impl<DB: Database> DerefMut for OpenTx<DB> {
 impl<DB: Database> Drop for OpenTx<DB> {
     fn drop(&mut self) {
         if self.open {
-            // The pool waits for its end.
+            // This only prepares the rollback. The pool runs it when it gets the connection back.
             DB::TransactionManager::start_rollback(&mut self.held);
         }
     }
@@ -214,6 +244,7 @@ mod tests {
     use sqlx::{Sqlite, query};
 
     use super::*;
+    use crate::database::Connection;
 
     #[expect(clippy::unwrap_used, reason = "a failure here ends the test")]
     async fn pool(home: &tempfile::TempDir, most: u32) -> Pool<Sqlite> {
@@ -297,9 +328,33 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let kept = Kept::new(pool(&home, 3).await);
         let mut held = kept.take().await.unwrap();
-        held.sound = false;
+        held.state = State::InUse;
         drop(held);
         assert!(kept.idle().connections.is_empty());
+        let mut connection: Box<dyn Connection> = Box::new(kept.take().await.unwrap());
+        assert!(connection.execute("delete from nowhere", Vec::new()).await.is_err());
+        drop(connection);
+        assert!(kept.idle().connections.is_empty());
+        let mut connection: Box<dyn Connection> = Box::new(kept.take().await.unwrap());
+        assert!(connection.fetch("select * from t", Vec::new()).await.is_ok());
+        drop(connection);
+        assert_eq!(kept.idle().connections.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_transaction_in_which_another_is_open_is_not_committed() {
+        let home = tempfile::tempdir().unwrap();
+        let kept = Kept::new(pool(&home, 3).await);
+        for commits in [true, false] {
+            let mut tx = OpenTx::begin(&kept).await.unwrap();
+            query("insert into t values (1)").execute(&mut *tx).await.unwrap();
+            core::mem::forget(sqlx::Connection::begin(&mut *tx).await.unwrap());
+            assert!(if commits { tx.commit().await } else { tx.rollback().await }.is_err());
+            assert!(kept.idle().connections.is_empty());
+        }
+        until(|| kept.pool().size() == 0).await;
+        let count: i64 = sqlx::query_scalar("select count(*) from t").fetch_one(kept.pool()).await.unwrap();
+        assert_eq!(count, 0);
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use sqlx::Pool;
 use tokio::sync::Notify;
 
 use crate::database::{Cells, Connection, Store, Transaction, Value, Waiting};
-use crate::kept::{Held, Kept, OpenTx};
+use crate::kept::{Held, Kept, OpenTx, State};
 use crate::statements::Dialect;
 
 /// Notified when this process has inserted a row into any database.
@@ -45,18 +45,18 @@ impl<DB: Database> Store for Pooled<DB> {
 impl<DB: Database> Connection for Held<DB> {
     fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64> {
         Box::pin(async move {
-            self.sound = false;
+            self.state = State::InUse;
             let changed = DB::execute(self, sql, args).await?;
-            self.sound = true;
+            self.state = State::Sound;
             Ok(changed)
         })
     }
 
     fn fetch<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, Vec<Cells>> {
         Box::pin(async move {
-            self.sound = false;
+            self.state = State::InUse;
             let rows = DB::fetch(self, sql, args).await?;
-            self.sound = true;
+            self.state = State::Sound;
             Ok(rows)
         })
     }
@@ -95,6 +95,10 @@ pub(crate) mod sealed {
             sql: &'static str,
             args: Vec<Value>,
         ) -> Waiting<'a, Vec<Cells>>;
+
+        /// Whether a transaction can be committed. If a statement in it has failed, PostgreSQL can only roll it back,
+        /// and answers a commit as if that had succeeded.
+        fn can_commit(conn: &mut Self::Connection) -> Waiting<'_, bool>;
 
         /// See [`Store::listen`](super::Store::listen).
         fn listen<'a>(pool: &'a Pool<Self>, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()>;

@@ -29,6 +29,17 @@ impl Sql for Postgres {
         })
     }
 
+    fn can_commit(conn: &mut Self::Connection) -> Waiting<'_, bool> {
+        Box::pin(async move {
+            match sqlx::query("select 1").execute(conn).await {
+                Ok(_) => Ok(true),
+                // in_failed_sql_transaction
+                Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("25P02") => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
     fn listen<'a>(pool: &'a Pool<Self>, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()> {
         Box::pin(async move {
             let mut listener = PgListener::connect_with(pool).await?;

@@ -40,6 +40,10 @@ impl Sql for Sqlite {
     }
 
     /// `data_version` changes with each commit of another connection. SQLite reads it from shared memory.
+    fn can_commit(_: &mut Self::Connection) -> Waiting<'_, bool> {
+        Box::pin(async { Ok(true) })
+    }
+
     fn listen<'a>(pool: &'a Pool<Self>, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()> {
         Box::pin(async move {
             let mut conn = pool.acquire().await?;

@@ -208,6 +208,7 @@ class Inbox:
         When the handler returns, its work in ``tx`` and the record that the message is processed are committed together, and only then
         the sender is told. The handler must neither commit nor roll back, and must not keep ``tx``. It may call ``send`` with ``tx``. If
         it raises, its work is undone and it gets the message again: after 50 ms, then each time after twice as long, up to a minute.
+        In PostgreSQL, a handler that hides the error of a failed statement counts as one that has raised: its work is lost.
         Other messages do not wait for that. After ``attempts`` failures (None: never), or at once if the handler raises ``Reject``, the
         message becomes a dead letter of the node.
 

@@ -16,7 +16,7 @@ from typing import Any, Awaitable, Callable, Iterator, Optional
 from .. import _native
 from ..errors import Closed, UsageError
 from ._database import Asynchronous, Blocking, Database
-from ._statements import kind_of, run, run_async
+from ._statements import Kind, kind_of, run, run_async
 
 log = logging.getLogger("exonet")
 
@@ -89,6 +89,14 @@ def _check(tx: Any) -> None:
         raise UsageError("the handler has ended the transaction: it must neither commit nor roll back, the inbox does so")
 
 
+def _trial(kind: Kind) -> Optional[str]:
+    """A statement that fails if the transaction cannot be committed.
+
+    If a statement in it has failed, PostgreSQL can only roll it back, and answers a commit as if that had succeeded. So a handler
+    that hides the error would lose its message."""
+    return "select 1" if kind.dialect == "postgresql" else None
+
+
 def _text(said: object) -> str:
     """A text for the native part, which takes no lone surrogates: a handler that decodes with ``surrogateescape`` makes some."""
     return str(said).encode("utf-8", "backslashreplace").decode()
@@ -135,6 +143,8 @@ def process(job: _native.InboxJob, begin: Blocking, handler: Handler) -> None:
                     if hasattr(tx, "flush"):
                         tx.flush()
                     _check(tx)
+                    if trial := _trial(kind):
+                        run(kind, tx, trial, [])
                 # `sys.exit()` as well: it would end the thread, and nothing would take the next message.
                 except BaseException as error:
                     raise _HandlerFailed from error
@@ -180,6 +190,8 @@ async def process_async(
                     if hasattr(tx, "flush"):
                         await tx.flush()
                     _check(tx)
+                    if trial := _trial(kind):
+                        await run_async(kind, tx, trial, [])
                 except asyncio.CancelledError as error:
                     # The inbox cancels handlers only when it has stopped. Otherwise what the handler awaited was cancelled.
                     if not job.is_wanted:

@@ -68,8 +68,11 @@ impl<DB: Database> InboxBuilder<DB> {
     /// rejected after [`Self::attempts`]; other messages go on. With [`HandlerError::reject`], a handler rejects a
     /// message at once.
     ///
-    /// After it has returned, nothing that the handler has started may use the transaction. The next handler may get
-    /// the same connection, before the pool has it back and its hooks run.
+    /// After it has returned, nothing that the handler has started may use the transaction. The handler of another
+    /// message may get the same connection next. The hooks of the pool do not run in between.
+    ///
+    /// In PostgreSQL, a statement that fails makes its transaction fail. A handler that hides such an error and returns
+    /// `Ok` counts as one that has failed. To go on after an error, run the statement in a nested transaction.
     ///
     /// # Errors
     /// [`Error::Attempts`], [`Error::NotMigrated`], and errors of the database.
@@ -126,7 +129,7 @@ impl From<sqlx::Error> for Failed {
 
 /// A handler in Rust that gets a transaction of `sqlx`.
 struct Handled<DB: Database, F> {
-    /// Of the handlers only, which may have changed settings of their connections.
+    /// No relay uses these connections, since handlers may change settings of theirs.
     kept: Arc<Kept<DB>>,
     handler: F,
     most: Option<Duration>,
@@ -142,15 +145,20 @@ where
     async fn process(&self, record: Statement, message: InboxMessage) -> Result<Processed, Failed> {
         let mut tx = OpenTx::begin(&self.kept).await?;
         if DB::execute(&mut tx, record.sql, record.args).await? == 0 {
+            // Whether this succeeds makes no difference.
+            let _ = timeout(ROLLBACK, tx.rollback()).await;
             return Ok(Processed::Before);
         }
         let (lent, tx) = Lent::lend(tx).await;
-        let handled = self.handle(tx, message).await;
-        let Some(tx) = lent.back() else {
+        let mut handled = self.handle(tx, message).await;
+        let Some(mut tx) = lent.back() else {
             return Err(Failed::Database(
                 "its handler has kept the transaction, and may still use it".into(),
             ));
         };
+        if handled.is_ok() && !DB::can_commit(&mut tx).await? {
+            handled = Err("a statement of the handler has failed, so its transaction cannot be committed, but the handler has returned Ok".into());
+        }
         if let Err(why) = handled {
             let undone = timeout(ROLLBACK, tx.rollback()).await;
             undone.map_err(|_| Failed::Database(format!("no rollback within {ROLLBACK:?}")))??;

@@ -46,7 +46,9 @@ impl fmt::Display for Failed {
 /// Processes messages, each in a transaction of the inbox's database.
 pub trait Process: Send + Sync + 'static {
     /// Begins a transaction, and runs `record` in it as its first statement. If that changes no row, the message was
-    /// processed before. If it changes one, calls the handler, and commits.
+    /// processed before. If it changes one, calls the handler, and commits. In PostgreSQL, it must first make sure that no
+    /// statement of the transaction has failed: the database rolls such a transaction back, and answers the commit as if
+    /// it had succeeded.
     ///
     /// If this future is dropped, it must not begin the transaction any more. If the transaction has already run
     /// `record`, it may end in either way.

@@ -44,7 +44,7 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How long processed rows wait for others, so that they are deleted together. Nothing waits for them meanwhile.
 const GATHER: Duration = Duration::from_millis(50);
 /// If this many processed rows wait, they are deleted at once.
-const GATHERED: usize = 256;
+const GATHERED: usize = 128;
 /// How many rows are read at a time.
 const READ: usize = 256;
 /// About how many bytes are read at a time. `OPEN_ROWS` is how many rows to all receivers together may be under way.

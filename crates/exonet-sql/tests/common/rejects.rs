@@ -1,9 +1,11 @@
 //! Messages that are never processed: they end with a reason, and others go on. Both databases.
 
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use exonet::{Message, Outcome};
 use exonet_sql::{HandlerError, Inbox, InboxMessage, InboxTx};
+use sqlx::Connection as _;
 
 use super::{LONG, Place, number, see};
 use crate::Db;
@@ -71,6 +73,48 @@ async fn a_handler_rejects_at_once_and_what_it_did_is_undone() {
     sqlx::query("update exonet_outbox set failed = null").execute(&place.shop_db).await.unwrap();
     until(|| async { place.rows().await == 0 }).await;
     assert_eq!(place.seen().await, [3, 4]);
+    relay.stop(LONG).await.unwrap();
+}
+
+/// PostgreSQL answers the commit of a transaction that has failed as if it had succeeded.
+#[tokio::test]
+async fn a_handler_that_hides_a_failed_statement_loses_no_message() {
+    let Some(place) = Place::new().await else { return };
+    let inbox =
+        Inbox::start(&place.bank_db, &place.bank, |mut tx: InboxTx<Db>, message: InboxMessage| async move {
+            let done = sqlx::query("insert into seen values ($1)").bind(number(&message));
+            done.execute(&mut *tx).await.unwrap();
+            if message.attempt == 1 {
+                sqlx::query("delete from nowhere").execute(&mut *tx).await.unwrap_err();
+            }
+            Ok::<_, HandlerError>(())
+        });
+    let inbox = inbox.await.unwrap();
+    let relay = place.relay().start().await.unwrap();
+    place.send(7).await;
+    until(|| async { place.rows().await == 0 }).await;
+    assert_eq!((place.seen().await, inbox.stats().processed), (vec![7], 1));
+    relay.stop(LONG).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_handler_that_leaves_a_nested_transaction_open_loses_no_message() {
+    static FIRST: AtomicBool = AtomicBool::new(true);
+    let Some(place) = Place::new().await else { return };
+    let inbox =
+        Inbox::start(&place.bank_db, &place.bank, |mut tx: InboxTx<Db>, message: InboxMessage| async move {
+            let done = sqlx::query("insert into seen values ($1)").bind(number(&message));
+            done.execute(&mut *tx).await.unwrap();
+            if FIRST.swap(false, Ordering::Relaxed) {
+                std::mem::forget(tx.begin().await.unwrap());
+            }
+            Ok::<_, HandlerError>(())
+        });
+    let inbox = inbox.await.unwrap();
+    let relay = place.relay().start().await.unwrap();
+    place.send(7).await;
+    until(|| async { place.rows().await == 0 }).await;
+    assert_eq!((place.seen().await, inbox.stats().processed), (vec![7], 1));
     relay.stop(LONG).await.unwrap();
 }
 
