@@ -97,7 +97,8 @@ pub(crate) mod sealed {
         ) -> Waiting<'a, Vec<Cells>>;
 
         /// Whether a transaction can be committed. If a statement in it has failed, PostgreSQL can only roll it back,
-        /// and answers a commit as if that had succeeded.
+        /// and answers a commit as if that had succeeded. Fails if there is no transaction any more: PostgreSQL answers
+        /// that commit in the same way.
         fn can_commit(conn: &mut Self::Connection) -> Waiting<'_, bool>;
 
         /// See [`Store::listen`](super::Store::listen).

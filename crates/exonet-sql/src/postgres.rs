@@ -31,11 +31,17 @@ impl Sql for Postgres {
 
     fn can_commit(conn: &mut Self::Connection) -> Waiting<'_, bool> {
         Box::pin(async move {
-            match sqlx::query("select 1").execute(conn).await {
-                Ok(_) => Ok(true),
+            // It fails in a transaction that has failed, and outside of one.
+            let Err(error) = sqlx::query("savepoint exonet").execute(conn).await else { return Ok(true) };
+            let code = error.as_database_error().and_then(|error| error.code().map(String::from));
+            match code.as_deref() {
                 // in_failed_sql_transaction
-                Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("25P02") => Ok(false),
-                Err(error) => Err(error.into()),
+                Some("25P02") => Ok(false),
+                // no_active_sql_transaction
+                Some("25P01") => Err(StoreError::wrong(
+                    "the handler has ended its transaction: it must neither commit nor roll back, the inbox does so",
+                )),
+                _ => Err(error.into()),
             }
         })
     }

@@ -68,8 +68,9 @@ impl<DB: Database> InboxBuilder<DB> {
     /// rejected after [`Self::attempts`]; other messages go on. With [`HandlerError::reject`], a handler rejects a
     /// message at once.
     ///
-    /// After it has returned, nothing that the handler has started may use the transaction. The handler of another
-    /// message may get the same connection next. The hooks of the pool do not run in between.
+    /// The handler must neither commit nor roll back. After it has returned, nothing that it has started may use the
+    /// transaction. The handler of another message may get the same connection next. The hooks of the pool do not run in
+    /// between.
     ///
     /// In PostgreSQL, a statement that fails makes its transaction fail. A handler that hides such an error and returns
     /// `Ok` counts as one that has failed. To go on after an error, run the statement in a nested transaction.

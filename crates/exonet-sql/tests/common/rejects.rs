@@ -98,6 +98,27 @@ async fn a_handler_that_hides_a_failed_statement_loses_no_message() {
 }
 
 #[tokio::test]
+async fn a_handler_that_ends_its_transaction_loses_no_message() {
+    static FIRST: AtomicBool = AtomicBool::new(true);
+    let Some(place) = Place::new().await else { return };
+    let inbox =
+        Inbox::start(&place.bank_db, &place.bank, |mut tx: InboxTx<Db>, message: InboxMessage| async move {
+            let done = sqlx::query("insert into seen values ($1)").bind(number(&message));
+            done.execute(&mut *tx).await.unwrap();
+            if FIRST.swap(false, Ordering::Relaxed) {
+                sqlx::query("rollback").execute(&mut *tx).await.unwrap();
+            }
+            Ok::<_, HandlerError>(())
+        });
+    let inbox = inbox.await.unwrap();
+    let relay = place.relay().start().await.unwrap();
+    place.send(7).await;
+    until(|| async { place.rows().await == 0 }).await;
+    assert_eq!((place.seen().await, inbox.stats().processed), (vec![7], 1));
+    relay.stop(LONG).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_handler_that_leaves_a_nested_transaction_open_loses_no_message() {
     static FIRST: AtomicBool = AtomicBool::new(true);
     let Some(place) = Place::new().await else { return };
