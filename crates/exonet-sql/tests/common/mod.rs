@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test file uses its own part
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "postgres"))]
 pub(crate) mod server;
 mod skip;
 
