@@ -14,6 +14,8 @@ use sqlx::{Database, Pool, TransactionManager};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
+use crate::error::StoreError;
+
 /// A connection that was not used for this long goes back to the pool at the next look. A look follows the one before after
 /// the same time.
 const IDLE: Duration = Duration::from_millis(10);
@@ -97,8 +99,8 @@ impl<DB: Database> Sweeper<DB> {
     fn sweep(&self, now: Instant) -> bool {
         let all = !self.0.has_others() || self.0.pool.is_closed();
         let mut idle = self.0.idle();
-        let fresh = idle.connections.partition_point(|resting| now.duration_since(resting.since) >= IDLE);
-        let count = if all { idle.connections.len() } else { fresh };
+        let stale = idle.connections.partition_point(|resting| now.duration_since(resting.since) >= IDLE);
+        let count = if all { idle.connections.len() } else { stale };
         let back: Vec<_> = idle.connections.drain(..count).collect();
         idle.swept = !idle.connections.is_empty();
         let more = idle.swept;
@@ -187,14 +189,14 @@ impl<DB: Database> OpenTx<DB> {
         Ok(Self { held, open: true })
     }
 
-    pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         self.check_depth()?;
         DB::TransactionManager::commit(&mut self.held).await?;
         (self.open, self.held.state) = (false, State::Sound);
         Ok(())
     }
 
-    pub(crate) async fn rollback(mut self) -> Result<(), sqlx::Error> {
+    pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
         self.check_depth()?;
         DB::TransactionManager::rollback(&mut self.held).await?;
         (self.open, self.held.state) = (false, State::Sound);
@@ -204,14 +206,12 @@ impl<DB: Database> OpenTx<DB> {
     /// Fails unless exactly this transaction is open. A nested transaction whose beginning is cancelled makes `sqlx` roll
     /// back the outer one. A nested transaction that is forgotten (`mem::forget`) stays open, and the next commit ends
     /// only that one.
-    fn check_depth(&mut self) -> Result<(), sqlx::Error> {
+    fn check_depth(&mut self) -> Result<(), StoreError> {
         if DB::TransactionManager::get_transaction_depth(&self.held) == 1 {
             return Ok(());
         }
         (self.open, self.held.state) = (false, State::Spoiled);
-        Err(sqlx::Error::Protocol(
-            "the handler has ended its transaction, or has left another one open in it".to_owned(),
-        ))
+        Err(StoreError::wrong("the handler has ended its transaction, or has left another one open in it"))
     }
 }
 
@@ -246,18 +246,27 @@ mod tests {
     use super::*;
     use crate::database::Connection;
 
+    /// More connections than a test has at once, with those that are on their way back.
+    const PLENTY: u32 = 10;
+
     #[expect(clippy::unwrap_used, reason = "a failure here ends the test")]
     async fn pool(home: &tempfile::TempDir, most: u32) -> Pool<Sqlite> {
         let options = SqliteConnectOptions::new().filename(home.path().join("db")).create_if_missing(true);
         let pool = SqlitePoolOptions::new().max_connections(most).connect_with(options).await.unwrap();
         query("create table if not exists t (x)").execute(&pool).await.unwrap();
+        until(|| pool.num_idle() == 1).await;
         pool
     }
 
+    /// A connection that is dropped comes back to its pool by a task.
+    #[expect(clippy::unwrap_used, reason = "a failure here ends the test")]
     async fn until(what: impl Fn() -> bool) {
-        while !what() {
-            sleep(Duration::from_millis(1)).await;
-        }
+        let wait = async {
+            while !what() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
     }
 
     /// Makes a table that only this connection sees.
@@ -273,7 +282,7 @@ mod tests {
     #[tokio::test]
     async fn the_next_piece_of_work_gets_the_same_connection() {
         let home = tempfile::tempdir().unwrap();
-        let pool = pool(&home, 3).await;
+        let pool = pool(&home, PLENTY).await;
         // The pool gives out first what came back first.
         let two = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
         drop(two);
@@ -291,7 +300,7 @@ mod tests {
     #[tokio::test]
     async fn an_older_connection_goes_back() {
         let home = tempfile::tempdir().unwrap();
-        let kept = Kept::new(pool(&home, 3).await);
+        let kept = Kept::new(pool(&home, PLENTY).await);
         let mut held = kept.take().await.unwrap();
         held.taken = Instant::now().checked_sub(LONGEST).unwrap();
         drop(held);
@@ -326,7 +335,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_failed_is_not_kept() {
         let home = tempfile::tempdir().unwrap();
-        let kept = Kept::new(pool(&home, 3).await);
+        let kept = Kept::new(pool(&home, PLENTY).await);
         let mut held = kept.take().await.unwrap();
         held.state = State::InUse;
         drop(held);
@@ -344,7 +353,7 @@ mod tests {
     #[tokio::test]
     async fn a_transaction_in_which_another_is_open_is_not_committed() {
         let home = tempfile::tempdir().unwrap();
-        let kept = Kept::new(pool(&home, 3).await);
+        let kept = Kept::new(pool(&home, PLENTY).await);
         for commits in [true, false] {
             let mut tx = OpenTx::begin(&kept).await.unwrap();
             query("insert into t values (1)").execute(&mut *tx).await.unwrap();
@@ -360,7 +369,7 @@ mod tests {
     #[tokio::test]
     async fn a_transaction_that_is_dropped_is_rolled_back_and_one_that_ends_is_kept() {
         let home = tempfile::tempdir().unwrap();
-        let pool = pool(&home, 3).await;
+        let pool = pool(&home, PLENTY).await;
         let kept = Kept::new(pool.clone());
         for (committed, rows) in [(None, 0), (Some(false), 0), (Some(true), 1)] {
             let mut tx = OpenTx::begin(&kept).await.unwrap();
@@ -381,7 +390,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let kept = runtime.block_on(async {
-            let kept = Kept::new(pool(&home, 3).await);
+            let kept = Kept::new(pool(&home, PLENTY).await);
             drop(kept.take().await.unwrap());
             kept
         });

@@ -74,7 +74,7 @@ impl<DB: Database> Connection for OpenTx<DB> {
 
 impl<DB: Database> Transaction for OpenTx<DB> {
     fn commit(self: Box<Self>) -> Waiting<'static, ()> {
-        Box::pin(async { Ok((*self).commit().await?) })
+        Box::pin((*self).commit())
     }
 }
 
