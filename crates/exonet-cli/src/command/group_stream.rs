@@ -317,6 +317,8 @@ impl Talk {
 struct Input {
     texts: std::vec::IntoIter<String>,
     lines: Option<BufReader<Stdin>>,
+    /// How many lines were read.
+    read: u64,
 }
 
 impl Input {
@@ -326,7 +328,7 @@ impl Input {
             settings.note("each line is a message; Ctrl-D ends, Ctrl-C stops");
         }
         let texts = if reads { Vec::new() } else { args.texts.clone() };
-        Self { texts: texts.into_iter(), lines: reads.then(|| BufReader::new(tokio::io::stdin())) }
+        Self { texts: texts.into_iter(), lines: reads.then(|| BufReader::new(tokio::io::stdin())), read: 0 }
     }
 
     async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
@@ -336,8 +338,12 @@ impl Input {
         if read.map_err(|error| Failure::new("cannot read standard input").because(&error))? == 0 {
             return Ok(None);
         }
+        self.read += 1;
         if line.last() == Some(&b'\n') {
             line.pop();
+        } else if line.len() > MAX_STREAM_BODY {
+            let why = format!("line {} has more than {MAX_STREAM_BODY} bytes", self.read);
+            return Err(Failure::new(why).hint("a message of a stream has at most that many"));
         }
         Ok(Some(line))
     }
