@@ -77,16 +77,14 @@ class Sender:
         claim = range(st.lo, min(st.hi, st.up)) if st.live else ()
         # 1. Tokens
         for s, (r1, _) in sorted(self.tokens.items()):
-            if st.live and r1 == st.r:
-                free = any(first <= s < end for first, end in st.free)
-                if s in claim and not free:
-                    self.settle(s, DELIVERED)
-                elif s in claim and st.final:
-                    self.give_back(s)
-            elif r1 < st.b:
-                self.settle(s, UNKNOWN)
-            elif r1 < st.r:
+            same = st.live and r1 == st.r
+            free = any(first <= s < end for first, end in st.free)
+            if (s in claim and not free) if same else st.b <= r1 < st.r:
                 self.settle(s, DELIVERED)
+            elif (s < st.lo and not st.part) if same else r1 < st.b:
+                self.settle(s, UNKNOWN)
+            elif same and s in claim and st.final:
+                self.give_back(s)
         # 3. Incarnations that are gone
         h = min(st.hi, self.hi)
         self.dead = max(self.dead, min(st.b, st.r) if st.live else st.b)

@@ -232,7 +232,7 @@ Verdict = frame_of(0x1F, "Verdict", "r:t s:r word:b status:v attempts:v reason:d
 
 Params = namedtuple("Params", "values")
 Ack = namedtuple("Ack", "delay arrival ranges")             # of (smallest, largest), the newest first
-State = namedtuple("State", "b r live final hi lo up free ts end", defaults=[False, False, 0, 0, 0, (), None, 0])
+State = namedtuple("State", "b r live final hi lo up free ts end part", defaults=[0, 0, 0, 0, 0, (), None, 0, 0])
 # A part of one message of MESSAGES: `total` is None if that is unmeasured, and `last` says that it ends here.
 Piece = namedtuple("Piece", "r s offset total data last", defaults=[False])
 Ignored = namedtuple("Ignored", "kind")
@@ -267,14 +267,14 @@ def state_layout(flags):
 
 def read_state(read):
     flags = read.fixed(1)
-    demand(flags < 16 and (flags & 1 or not flags & 4) and (flags & 2 or not flags & 8))
-    state = State(live=bool(flags & 1), final=bool(flags & 4), **read_fields(state_layout(flags), read))
+    demand(flags < 32 and (flags & 1 or not flags & 20) and (flags & 2 or not flags & 8))
+    state = State(live=flags & 1, final=flags >> 2 & 1, part=flags >> 4, **read_fields(state_layout(flags), read))
     demand(state.ts != 0 and (state.end or not flags & 8) and state.up <= LAST)
     return state
 
 
 def write_state(state, tx, rx):
-    flags = state.live | (state.ts is not None) << 1 | state.final << 2 | (state.end > 0) << 3
+    flags = state.live | (state.ts is not None) << 1 | state.final << 2 | (state.end > 0) << 3 | state.part << 4
     return bytes([0x11, flags]) + write_fields(state_layout(flags), state, tx, rx)
 
 

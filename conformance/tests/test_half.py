@@ -26,9 +26,9 @@ class Play:
 
     def state(self, text):
         free = {int(x) for x in re.search(r"\{(.*)\}", text)[1].split(",") if x.strip()}
-        b, r, live, final, hi, lo, up, ts, end = [None if x == "none" else int(x) for x in
+        b, r, live, final, hi, lo, up, ts, end, part = [None if x == "none" else int(x) for x in
                                                   re.sub(r"\{.*?\},", "", text).replace(" ", "").split(",")]
-        return State(b, r, bool(live), bool(final), hi, lo, up, tuple((s, s + 1) for s in sorted(free)), ts, end)
+        return State(b, r, bool(live), bool(final), hi, lo, up, tuple((s, s + 1) for s in sorted(free)), ts, end, bool(part))
 
     def sender(self, rule, args):
         if rule == "open":
@@ -90,6 +90,9 @@ class Traces(unittest.TestCase):
 
     def test_a_packet_is_lost(self):
         self.play("loss")
+
+    def test_the_disk_of_the_sender_is_put_back(self):
+        self.play("restored")
 
     def test_early_messages(self):
         self.play("early", ["receiver"])                    # this node sends none

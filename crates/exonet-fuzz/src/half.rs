@@ -206,7 +206,9 @@ impl Pair {
         let node = &self.nodes[at];
         let mut state = State::of(node.record.as_ref(), &Bound::default(), &node.clock, Stamp::NONE);
         if let Some(claim) = &mut state.live {
+            let lo = claim.lo;
             claim.lo.0 = (claim.lo.0 + skip).min(claim.up.0);
+            claim.part = claim.lo > lo;
             claim.up.0 = claim.up.0.saturating_sub(cut).max(claim.lo.0);
             claim.free.remove_below(claim.lo.0);
             claim.free.remove_range(claim.up.0..u64::MAX);

@@ -71,6 +71,7 @@ struct Said {
     hi: Number,
     lo: Number,
     up: Number,
+    part: bool,
     free: Vec<(Number, u8)>,
 }
 
@@ -242,7 +243,14 @@ impl Node {
                 free.insert(at..at + u64::from(len));
             }
             let slot = |number: Number| Slot(number.wide(frontier));
-            Claim { hi: slot(said.hi), lo: slot(said.lo), up: slot(said.up), free, closed: false }
+            Claim {
+                hi: slot(said.hi),
+                lo: slot(said.lo),
+                up: slot(said.up),
+                free,
+                closed: false,
+                part: said.part,
+            }
         });
         let end = |end: Number| Slot(end.wide(frontier));
         let taken = taken.map(|(ts, number)| Taken { ts: Stamp(ts.into()), end: end(number) });

@@ -50,6 +50,7 @@ pub(crate) enum Say<'a> {
         hi: Number,
         lo: Number,
         span: Number,
+        part: bool,
         free: &'a [u8],
     },
     /// Grants everything that was asked for.
@@ -198,17 +199,17 @@ impl Say<'_> {
             Self::Gone { b, r } => {
                 out.state_gone(our_r(b), our_r(r), None);
             }
-            Self::State { b, r, hi, lo, span, free } => {
+            Self::State { b, r, hi, lo, span, part, free } => {
                 let lo = lo.at(lore.asked.0);
                 let up = lo.saturating_add(span.at(lore.asked.1.saturating_sub(lo)));
                 let up = up.min(exonet_proto::MAX_NUMBER);
-                let claim =
-                    Claim { hi: Slot(hi.at(lore.asked.1)), lo: Slot(lo), up: Slot(up), closed: false };
-                out.state_live(our_r(b), our_r(r), None, claim, ascending(lo, free), 256);
+                let (hi, lo, up) = (Slot(hi.at(lore.asked.1)), Slot(lo), Slot(up));
+                let claim = Claim { hi, lo, up, closed: false, part: *part };
+                out.state_live(our_r(b), our_r(r), None, claim, ascending(lo.0, free), 256);
             }
             Self::Grant { free } => {
                 let (lo, up) = lore.asked;
-                let claim = Claim { hi: Slot(up), lo: Slot(lo), up: Slot(up), closed: false };
+                let claim = Claim { hi: Slot(up), lo: Slot(lo), up: Slot(up), closed: false, part: false };
                 let free = free.then_some(lo..up);
                 out.state_live(Incarnation(0), Incarnation(OUR_R), None, claim, free, 256);
             }

@@ -158,6 +158,9 @@ impl fmt::Display for Datagram {
                         if claim.closed {
                             write!(f, " final")?;
                         }
+                        if claim.part {
+                            write!(f, " part")?;
+                        }
                     }
                 }
                 match taken {

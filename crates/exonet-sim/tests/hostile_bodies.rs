@@ -287,7 +287,8 @@ fn lies_about_what_has_arrived_hurt_nobody_else() {
             intruder.say(world, |writer| {
                 if let Some(ask) = asked {
                     let hi = Slot(ask.s.0 + ask.n);
-                    let claim = exonet_proto::wire::Claim { hi, lo: ask.s, up: ask.s, closed: false };
+                    let claim =
+                        exonet_proto::wire::Claim { hi, lo: ask.s, up: ask.s, closed: false, part: false };
                     writer.state_live(Incarnation(0), Incarnation(1), None, claim, [], 0);
                 }
                 for ((r, s), prefix, limit) in lies {

@@ -84,7 +84,7 @@ fn who_denies_a_call_that_was_not_asked_about_is_not_heard() {
     });
     let s = asked.unwrap().s;
     let (lo, hi) = (s, Slot(s.0 + 4));
-    let claim = exonet_proto::wire::Claim { hi, lo, up: hi, closed: false };
+    let claim = exonet_proto::wire::Claim { hi, lo, up: hi, closed: false, part: false };
     intruder.say(&mut world, |writer| {
         let r = exonet_proto::Incarnation(1);
         writer.state_live(exonet_proto::Incarnation(0), r, None, claim, std::iter::once(lo.0..hi.0), 1);

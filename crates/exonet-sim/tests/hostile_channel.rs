@@ -30,7 +30,7 @@ fn grant(intruder: &mut Intruder, world: &mut World) {
     });
     let Some(ask) = asked else { return };
     let (lo, hi) = (ask.s, Slot(ask.s.0 + ask.n));
-    let claim = exonet_proto::wire::Claim { hi, lo, up: hi, closed: false };
+    let claim = exonet_proto::wire::Claim { hi, lo, up: hi, closed: false, part: false };
     intruder.say(world, |writer| {
         writer.state_live(Incarnation(0), Incarnation(1), None, claim, std::iter::once(lo.0..hi.0), 1);
     });

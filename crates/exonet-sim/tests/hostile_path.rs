@@ -46,7 +46,7 @@ fn a_victim_named_in_the_first_packet_gets_no_openings() {
     world.run_for(20 * MS);
     intruder.hear(&mut world);
     assert!(intruder.it.is_connected());
-    let slots = Claim { hi: Slot(100), lo: Slot(0), up: Slot(100), closed: false };
+    let slots = Claim { hi: Slot(100), lo: Slot(0), up: Slot(100), closed: false, part: false };
     let packet = intruder.it.packet(|writer| {
         writer.ping();
         writer.state_live(Incarnation(0), Incarnation(1), None, slots, [], 0);

@@ -332,6 +332,7 @@ impl World {
             for up in lo + 1..=claim.up.0 {
                 let mut part = whole.clone();
                 if let Some(claim) = &mut part.live {
+                    claim.part = Slot(lo) > claim.lo;
                     (claim.lo, claim.up) = (Slot(lo), Slot(up));
                     claim.free.remove_below(lo);
                     claim.free.remove_range(up..u64::MAX);

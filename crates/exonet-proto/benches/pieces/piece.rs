@@ -144,7 +144,7 @@ fn parse(name: &'static str, frames: impl Fn(&mut Writer<'_>)) -> Piece {
 
 fn state(writer: &mut Writer<'_>, ranges: u16) {
     let slot = |offset| Slot(BASES.receiver + offset);
-    let claim = Claim { hi: slot(1_000), lo: slot(100), up: slot(1_000), closed: false };
+    let claim = Claim { hi: slot(1_000), lo: slot(100), up: slot(1_000), closed: false, part: false };
     let free = (0..u64::from(ranges)).map(|i| slot(110 + i * 10).0..slot(115 + i * 10).0);
     let up = writer.state_live(R, R, None, claim, free, ranges).unwrap();
     assert_eq!(up, claim.up);

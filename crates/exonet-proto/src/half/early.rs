@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Proof, State};
+use super::{Claim, Proof, State};
 use crate::id::{Incarnation, Slot, Stamp};
 
 /// `tok: s -> (EARLY, m)`: open messages whose incarnation is known so far only by the stamp `ts`.
@@ -57,7 +57,7 @@ impl<T> Early<T> {
     /// incarnation and continue under its name; it may give a message back. No message meets an incarnation below `dead`: it
     /// would end Unknown under it.
     ///
-    /// A STATE that does not mention this very stamp can prove only that a slot was used.
+    /// A STATE that does not mention this very stamp can prove only that a slot was used, or that the sender has passed it.
     pub(super) fn judge(
         &mut self,
         state: &State,
@@ -65,12 +65,13 @@ impl<T> Early<T> {
         mut settle: impl FnMut(Slot, T, Proof),
         mut convert: impl FnMut(Slot, T) -> Result<(), T>,
     ) {
+        let passed = state.live.as_ref().map_or(Slot(0), Claim::passed);
         let forgotten = state.taken.filter(|taken| taken.ts == self.ts).map(|taken| taken.end);
         for (s, message) in std::mem::take(&mut self.tokens) {
             let claim = state.live.as_ref().filter(|claim| claim.covers(s));
             if claim.is_some_and(|claim| !claim.free.contains(s.0)) {
                 settle(s, message, Proof::Delivered);
-            } else if forgotten.is_some_and(|end| s < end) {
+            } else if s < passed || forgotten.is_some_and(|end| s < end) {
                 settle(s, message, Proof::Unknown);
             } else if claim.is_some_and(|claim| claim.closed) && forgotten.is_some() {
                 settle(s, message, Proof::NotTaken);

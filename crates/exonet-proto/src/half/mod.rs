@@ -95,12 +95,21 @@ pub struct Claim {
     pub free: IntervalSet,
     /// The record is closed, and the STATE is *final*: no free slot of the claim will ever be consumed.
     pub closed: bool,
+    /// The claim begins within the record, and says nothing about the slots below `lo`. Otherwise the receiver has heard from
+    /// the sender that it has nothing open there.
+    pub part: bool,
 }
 
 impl Claim {
     /// Whether the claim covers `s`: it says that `s` is free, or that it was delivered.
     pub fn covers(&self, s: Slot) -> bool {
         self.lo <= s && s < self.hi.min(self.up)
+    }
+
+    /// The slots below this were passed by the sender. A sender that has a message open there was put back to an earlier state,
+    /// by a restored copy of its disk or by a disk that lost what it had forced. The receiver will never say more about it.
+    pub fn passed(&self) -> Slot {
+        if self.part { Slot(0) } else { self.lo }
     }
 }
 

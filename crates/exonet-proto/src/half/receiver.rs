@@ -383,7 +383,7 @@ impl Receiver {
     /// The claim of this record about every slot from `l` on.
     pub fn claim(&self) -> Claim {
         let (lo, closed) = (self.l.min(self.hi), self.closed);
-        Claim { hi: self.hi, lo, up: self.up(), free: self.free.clone(), closed }
+        Claim { hi: self.hi, lo, up: self.up(), free: self.free.clone(), closed, part: false }
     }
 
     /// The end of a claim: the grant frontier. The claim of a final STATE ends before the first slot whose message was rejected or

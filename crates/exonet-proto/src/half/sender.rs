@@ -285,6 +285,8 @@ impl<T> Sender<T> {
                 let free = claim.free.overlaps(lo..up);
                 self.tokens.take_ranges(state.r, free, |s, m| settle(s, state.r, m, Proof::NotTaken));
             }
+            let passed = core::iter::once(open.start..claim.passed().0).filter(|passed| !passed.is_empty());
+            self.tokens.take_ranges(state.r, passed, |s, m| settle(s, state.r, m, Proof::Unknown));
         }
         self.tokens.take_below(state.b.max(state.r), live, |s, r, m| {
             let verdict = if r < state.b { Proof::Unknown } else { Proof::Delivered };

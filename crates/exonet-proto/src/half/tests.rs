@@ -78,9 +78,17 @@ fn part(b: u64, r: u64, hi: u64, within: Range<u64>, free: &[Range<u64>]) -> Sta
             up: Slot(within.end),
             free: set(free),
             closed: false,
+            part: within.start > 0,
         }),
         taken: None,
     }
+}
+
+/// The same STATE of a record whose sender has passed the slots below `l`.
+fn passed(mut state: State, l: u64) -> State {
+    let claim = state.live.as_mut().unwrap();
+    (claim.lo, claim.part) = (Slot(l), false);
+    state
 }
 
 /// Gives `state` to `sender`. Returns what was settled, as `(s, r, message, verdict)`, and whether `sck` moved.

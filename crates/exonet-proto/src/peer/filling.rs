@@ -415,7 +415,7 @@ fn state_with(
     let l = l.min(up);
     let lo =
         if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, up) } else { l };
-    let claim = wire::Claim { hi, lo, up, closed: record.is_closed() };
+    let claim = wire::Claim { hi, lo, up, closed: record.is_closed(), part: lo > l };
     let free = free.overlaps(lo.0..up.0);
     writer.state_live(clock.b(), record.incarnation(), taken, claim, free, MAX_STATE_RANGES)
 }

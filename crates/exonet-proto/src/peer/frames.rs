@@ -86,8 +86,8 @@ impl Peer {
             let mut free = std::mem::take(&mut cx.scratch.free);
             free.clear();
             frame.free.for_each(|range| free.insert(range));
-            let wire::Claim { hi, lo, up, closed } = claim;
-            state.live = Some(Claim { hi, lo, up, free, closed });
+            let wire::Claim { hi, lo, up, closed, part } = claim;
+            state.live = Some(Claim { hi, lo, up, free, closed, part });
         }
         if let Some((ts, EVERY)) = frame.taken {
             self.told.forgot(now.wall, ts);

@@ -15,6 +15,7 @@ const LIVE: u8 = 1;
 const STAMPED: u8 = 2;
 const FINAL: u8 = 4;
 const TAKEN: u8 = 8;
+const PART: u8 = 16;
 
 /// The claim of a live record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub struct Claim {
     pub up: Slot,
     /// The STATE is final: the record is closed, and its free slots are never consumed.
     pub closed: bool,
+    /// The claim begins within the record: the STATE says nothing about the slots below `lo`. Otherwise the frame's receiver
+    /// has said that it has nothing open below `lo`.
+    pub part: bool,
 }
 
 /// `STATE(b, r, live, hi, lo, up, free, ts, end)`.
@@ -48,8 +52,8 @@ pub struct State<'a> {
 impl<'a> State<'a> {
     pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
         let flags = input.byte()?;
-        if flags & !(LIVE | STAMPED | FINAL | TAKEN) != 0
-            || flags & (LIVE | FINAL) == FINAL
+        if flags & !(LIVE | STAMPED | FINAL | TAKEN | PART) != 0
+            || flags & LIVE == 0 && flags & (FINAL | PART) != 0
             || flags & (STAMPED | TAKEN) == TAKEN
         {
             return Err(Malformed::Reserved);
@@ -77,7 +81,8 @@ impl<'a> State<'a> {
         let up = lo.0.checked_add(input.varint()?).filter(|up| *up <= MAX_NUMBER);
         let up = Slot(up.ok_or(Malformed::Number)?);
         let free = Ranges::take(input, lo.0..up.0)?;
-        Ok(Self { b, r, taken, live: Some(Claim { hi, lo, up, closed: flags & FINAL != 0 }), free })
+        let (closed, part) = (flags & FINAL != 0, flags & PART != 0);
+        Ok(Self { b, r, taken, live: Some(Claim { hi, lo, up, closed, part }), free })
     }
 }
 
@@ -110,7 +115,8 @@ pub(super) fn put_live(
     free: impl Iterator<Item = Range<u64>>,
     max_ranges: u16,
 ) -> Option<Slot> {
-    put_names(out, bases, LIVE | if claim.closed { FINAL } else { 0 }, of)?;
+    let flags = LIVE | if claim.closed { FINAL } else { 0 } | if claim.part { PART } else { 0 };
+    put_names(out, bases, flags, of)?;
     out.varint(relative(claim.hi.0, bases.receiver))?;
     out.varint(relative(claim.lo.0, bases.receiver))?;
 

@@ -296,6 +296,17 @@ fn what_may_have_been_taken_is_unknown_and_delivered_before_that() {
 }
 
 #[test]
+fn an_early_message_that_its_sender_has_passed_is_unknown() {
+    let (mut sender, _) = early_sender();
+    let within = part(0, 3, 7, 6..7, &[6..7]);
+    let (settled, converted) = told(&mut sender, &said(within.clone(), 0));
+    assert_eq!((settled, converted), (vec![], vec![(Slot(6), Incarnation(3))]), "nothing is said of slot 5");
+    let (mut sender, _) = early_sender();
+    let (settled, converted) = told(&mut sender, &said(passed(within, 6), 0));
+    assert_eq!((settled, converted), (vec![(5, 100, Proof::Unknown)], vec![(Slot(6), Incarnation(3))]));
+}
+
+#[test]
 fn a_state_without_record_or_of_another_stamp_proves_nothing() {
     let (mut sender, _) = early_sender();
     let of_another = State { taken: Some(taken(8, 9)), ..live(9, 9, 7, &[5..7]) };

@@ -245,10 +245,10 @@ fn a_state_claims_from_the_frontier_to_the_grant() {
     assert_eq!(state_of(record.as_ref(), &clock), part(0, 0, 6, 0..6, &[2..3, 4..6]));
     meet(&mut record, &mut clock, ask(6, 0, 3), 0);
     let state = state_of(record.as_ref(), &clock);
-    assert_eq!(state, part(0, 0, 6, 3..6, &[4..6]));
+    assert_eq!(state, passed(part(0, 0, 6, 3..6, &[4..6]), 3));
     meet(&mut record, &mut clock, ask(60, 0, 60), 0);
     let state = state_of(record.as_ref(), &clock);
-    assert_eq!(state, part(0, 0, 6, 6..6, &[]));
+    assert_eq!(state, passed(part(0, 0, 6, 6..6, &[]), 6));
     let this = record.as_ref().unwrap();
     assert_eq!(this.parts(), (Slot(6), Slot(6), &IntervalSet::new()));
 }

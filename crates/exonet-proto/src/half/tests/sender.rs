@@ -201,7 +201,8 @@ fn nothing_is_claimed_from_hi_on() {
 fn a_claim_that_ends_before_it_begins_claims_nothing() {
     let mut sender = bound(4, 0);
     let mut state = live(0, 5, 2, &[]);
-    state.live.as_mut().unwrap().lo = Slot(9);
+    let claim = state.live.as_mut().unwrap();
+    (claim.lo, claim.part) = (Slot(9), true);
     assert_eq!(hear(&mut sender, &state), (vec![], false));
 }
 
@@ -357,4 +358,18 @@ fn a_recovered_record_goes_on_with_its_messages_and_holds_no_envelope() {
     let (settled, _) = hear(&mut sender, &live(0, 7, 10, &[9..10]));
     assert_eq!(settled, [(3, 5, 3, Delivered), (4, 5, 4, Delivered)]);
     assert_eq!(sender.token(Slot(9)), Some((Incarnation(7), &9)));
+}
+
+#[test]
+fn what_a_sender_has_passed_and_holds_open_again_is_unknown() {
+    let mut sender = bound(4, 0);
+    // It was put back: before that it had said that nothing is open below 2.
+    let (settled, _) = hear(&mut sender, &passed(live(0, 4, 4, &[2..4]), 2));
+    assert_eq!(settled, [], "of another incarnation");
+    let mut within = passed(live(0, 5, 4, &[2..4]), 2);
+    within.live.as_mut().unwrap().part = true;
+    assert_eq!(hear(&mut sender, &within).0, [], "a part of a claim says nothing of what is below it");
+    let (settled, _) = hear(&mut sender, &passed(live(0, 5, 4, &[2..4]), 2));
+    assert_eq!(settled, [(0, 5, 100, Unknown), (1, 5, 101, Unknown)]);
+    assert_eq!(sender.frontier(), Slot(2));
 }

@@ -250,7 +250,9 @@ impl World {
         let peer = &node.peers[to];
         let mut state = State::of(peer.record.as_ref(), &peer.bound, &node.clock, ts);
         if let Some(claim) = state.live.as_mut().filter(|_| self.random.chance(2)) {
-            claim.lo.0 += self.random.below(claim.up.0 - claim.lo.0 + 1);
+            let skipped = self.random.below(claim.up.0 - claim.lo.0 + 1);
+            claim.lo.0 += skipped;
+            claim.part = skipped > 0;
             claim.up.0 -= self.random.below(claim.up.0 - claim.lo.0 + 1);
             claim.free.remove_below(claim.lo.0);
             claim.free.remove_range(claim.up.0..u64::MAX);

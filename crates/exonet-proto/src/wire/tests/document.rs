@@ -36,7 +36,13 @@ fn payload_of_a_data_packet() {
         assert!(head.encode(&mut encoded));
         assert!(messages.push(&encoded, body));
     }
-    let claim = Claim { hi: Slot(theirs + 40), lo: Slot(theirs + 8), up: Slot(theirs + 40), closed: false };
+    let claim = Claim {
+        hi: Slot(theirs + 40),
+        lo: Slot(theirs + 8),
+        up: Slot(theirs + 40),
+        closed: false,
+        part: false,
+    };
     let free = [theirs + 9..theirs + 10, theirs + 12..theirs + 40];
     let (b, r) = (Incarnation(ours), Incarnation(ours + 1));
     assert_eq!(writer.state_live(b, r, None, claim, free.clone(), 64), Some(claim.up));

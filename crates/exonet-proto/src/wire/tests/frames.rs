@@ -76,14 +76,14 @@ proptest! {
     #[test]
     fn a_shortened_claim_is_true(
         free in prop::collection::btree_set(0_u64..300, 0..120),
-        (lo, span) in (0_u64..300, 0_u64..300),
+        (lo, span, part) in (0_u64..300, 0_u64..300, any::<bool>()),
         base in number(),
         max_ranges in prop_oneof![0_u16..80, Just(u16::MAX)],
         room in 8_usize..160,
     ) {
         let bases = Bases { sender: 3, receiver: base.min(MAX_NUMBER - 1000) };
         let at = |s: u64| bases.receiver + s;
-        let claim = Claim { hi: Slot(at(5)), lo: Slot(at(lo)), up: Slot(at(lo + span)), closed: false };
+        let claim = Claim { hi: Slot(at(5)), lo: Slot(at(lo)), up: Slot(at(lo + span)), closed: false, part };
         let mut buf = vec![0xee; room];
         let mut writer = Writer::new(&mut buf, bases);
         let intervals = intervals(&free, bases.receiver);

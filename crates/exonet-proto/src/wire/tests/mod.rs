@@ -274,13 +274,12 @@ fn ack() -> impl Strategy<Value = Spec> {
 }
 
 fn live() -> impl Strategy<Value = Spec> {
-    (incarnation(), incarnation(), taken(), slot(), slot(), gaps(40), 0_u64..100, any::<bool>()).prop_map(
-        |(b, r, taken, hi, lo, gaps, tail, closed)| {
+    (incarnation(), incarnation(), taken(), slot(), slot(), gaps(40), 0_u64..100, any::<(bool, bool)>())
+        .prop_map(|(b, r, taken, hi, lo, gaps, tail, (closed, part))| {
             let (free, end) = ranges(lo.0, &gaps);
             let up = Slot(end.saturating_add(tail).min(MAX_NUMBER));
-            Spec::Live { b, r, taken, claim: Claim { hi, lo, up, closed }, free }
-        },
-    )
+            Spec::Live { b, r, taken, claim: Claim { hi, lo, up, closed, part }, free }
+        })
 }
 
 fn taken() -> impl Strategy<Value = Option<(Stamp, Slot)>> {

@@ -18,7 +18,7 @@ fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_rece
 fn token_receiver_frames_take_them_the_other_way_round() {
     let (b, r, s) = (Incarnation(1001), Incarnation(1002), Slot(2003));
     assert_eq!(Spec::Gone { b, r, taken: None }.bytes(BASES), [0x11, 0, 1, 2]);
-    let claim = Claim { hi: Slot(2004), lo: s, up: Slot(2008), closed: false };
+    let claim = Claim { hi: Slot(2004), lo: s, up: Slot(2008), closed: false, part: false };
     let free = vec![2004..2006];
     assert_eq!(Spec::Live { b, r, taken: None, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 1, 1, 2]);
     let ranges = vec![6..7, 9..12];
@@ -157,9 +157,12 @@ fn stamps_stand_behind_numbers_and_zero_is_none() {
 #[test]
 fn state_refuses_reserved_flags_and_a_claim_beyond_62_bits() {
     assert_eq!(error(&[0x11, 4, 0, 0]), Some(Malformed::Reserved), "final, of no record");
-    assert_eq!(error(&[0x11, 17, 0, 0, 0, 0, 5, 0, 0]), Some(Malformed::Reserved));
+    assert_eq!(error(&[0x11, 16, 0, 0]), Some(Malformed::Reserved), "a part, of no record");
+    assert_eq!(error(&[0x11, 33, 0, 0, 0, 0, 5, 0, 0]), Some(Malformed::Reserved));
     let last = read(&[0x11, 5, 0, 0, 0, 0, 5, 0], NO_BASES).unwrap();
     assert!(matches!(&last[..], [Spec::Live { claim: Claim { closed: true, .. }, .. }]));
+    let part = read(&[0x11, 17, 0, 0, 9, 3, 5, 0], NO_BASES).unwrap();
+    assert!(matches!(&part[..], [Spec::Live { claim: Claim { part: true, closed: false, .. }, .. }]));
     let max = Bases { sender: 0, receiver: MAX_NUMBER - 5 };
     assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 5, 0], max).map(|frames| frames.len()), Ok(1));
     assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 6, 0], max), Err(Malformed::Number));
@@ -177,7 +180,7 @@ fn state_ranges_stay_within_the_claim() {
 #[test]
 fn state_ignores_free_slots_outside_its_claim_and_refuses_an_upside_down_one() {
     let mut buf = [0; 64];
-    let claim = Claim { hi: Slot(9), lo: Slot(10), up: Slot(20), closed: false };
+    let claim = Claim { hi: Slot(9), lo: Slot(10), up: Slot(20), closed: false, part: false };
     let mut writer = Writer::new(&mut buf, NO_BASES);
     let free = [2..4, 8..12, 18..25, 30..31];
     assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), None, claim, free, 2), Some(Slot(20)));

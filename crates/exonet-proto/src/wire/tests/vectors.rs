@@ -54,7 +54,7 @@ fn answer_payload() -> Vec<u8> {
     let bases = Bases { sender: THEIRS, receiver: OURS };
     let frames = written(bases, |writer| {
         let (b, end) = (Incarnation(THEIRS), Slot(CALL.0 + 1));
-        let claim = Claim { hi: end, lo: CALL, up: end, closed: false };
+        let claim = Claim { hi: end, lo: CALL, up: end, closed: false, part: false };
         let taken = Some((TS, Slot(0)));
         writer.state_live(b, b, taken, claim, std::iter::empty(), 64).is_some()
             && writer.reply(Reply { s: CALL, status: 0, body: b"pong" })
@@ -134,7 +134,13 @@ fn ids_as_text() {
 fn other_frames() {
     let bases = Bases { sender: OURS, receiver: THEIRS };
     let (b, r) = (Incarnation(OURS), Incarnation(OURS + 1));
-    let claim = Claim { hi: Slot(THEIRS + 40), lo: Slot(THEIRS + 8), up: Slot(THEIRS + 40), closed: true };
+    let claim = Claim {
+        hi: Slot(THEIRS + 40),
+        lo: Slot(THEIRS + 8),
+        up: Slot(THEIRS + 40),
+        closed: true,
+        part: false,
+    };
     let bytes = written(bases, |writer| {
         writer
             .state_live(
