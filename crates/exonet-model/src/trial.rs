@@ -21,7 +21,7 @@ const CORE: &str = "crates/exonet-proto/src";
 /// The environment variable that chooses a mutant.
 const CHOICE: &str = "EXONET_MUTANT";
 /// The most processor seconds, and the most kilobytes, of a run of tests.
-const SECONDS: u32 = 180;
+const SECONDS: u32 = 600;
 const MEMORY: u32 = 4 << 20;
 /// The binaries of tests, in the order in which a search goes through them.
 const BINARIES: &[&str] = &["exonet_proto", "worlds"];
