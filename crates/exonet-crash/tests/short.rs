@@ -1,5 +1,4 @@
-//! A short run of the laboratory; a long one is `cargo run --release -p exonet-crash -- --worlds 300`. Worlds whose disks lie
-//! (`--lies`) run by hand: `docs/verification.md` says which of them stand still.
+//! A short run of the laboratory; a long one is `cargo run --release -p exonet-crash -- --worlds 300`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)] // a failure here is the failure of a test
 
@@ -16,6 +15,11 @@ fn every_message_arrives_once(args: &[&str]) {
 #[test]
 fn every_message_arrives_once_whatever_crashes() {
     every_message_arrives_once(&[]);
+}
+
+#[test]
+fn what_is_sent_after_a_lie_of_a_disk_arrives_once() {
+    every_message_arrives_once(&["--lies"]);
 }
 
 #[test]
