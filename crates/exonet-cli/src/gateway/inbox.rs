@@ -20,7 +20,7 @@ use tokio::time::{Instant, interval, timeout_at};
 use super::Office;
 use super::arrivals::{Arrival, Arrivals, NoArrival, OUT};
 use super::leases::{Leases, handle};
-use super::request::{Given, TRACEPARENT, lease, wait};
+use super::request::{Given, TRACEPARENT, lease, span, wait};
 use super::respond::{Answer, ApiError, in_json, put_body, raw, stream as streamed};
 
 /// The maximum, and the default, number of messages in one answer, and of unanswered messages of one event stream.
@@ -236,7 +236,7 @@ fn most(max: Option<u64>, usual: u64) -> Result<u64, ApiError> {
 /// Waits for a message, and returns it together with those that have already arrived.
 pub(super) async fn poll(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let Poll { wait_ms, lease_ms, max } = given.options()?;
-    let (until, lease) = (Instant::now() + wait(wait_ms), lease(lease_ms));
+    let (until, lease) = (Instant::now() + wait(wait_ms)?, lease(lease_ms)?);
     let most = most(max, 1)?;
     let most = if given.wants_raw { 1 } else { most };
     let _waiting = office.place_to_wait()?;
@@ -272,13 +272,13 @@ pub(super) struct Listen {
 /// Streams messages as they arrive, as server-sent events, until the client disconnects.
 pub(super) fn listen(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let Listen { lease_ms, max } = given.options()?;
-    let most = usize::try_from(most(max, USUAL)?).unwrap_or(1);
+    let (most, lease) = (usize::try_from(most(max, USUAL)?).unwrap_or(1), lease(lease_ms)?);
     let waiting = office.place_to_wait()?;
     let (say, said) = mpsc::channel(1);
     let feed = Feed {
         office: Arc::clone(office),
         say,
-        lease: lease(lease_ms),
+        lease,
         places: Arc::new(Semaphore::new(most)),
         owner: POLLS + 1 + office.inbox.streams.fetch_add(1, Ordering::Relaxed),
     };
@@ -393,7 +393,7 @@ pub(super) struct Later {
 /// The client wants a message again, later.
 pub(super) fn retry(office: &Office, given: &Given, handle: &str) -> Result<Answer, ApiError> {
     let Later { after_ms } = given.options()?;
-    let after = Duration::from_millis(after_ms.unwrap_or(0)).min(LONGEST_RETRY);
+    let after = span("after_ms", Duration::from_millis(after_ms.unwrap_or(0)), LONGEST_RETRY)?;
     office.inbox.take(handle)?.retry_after(after);
     Ok(in_json(StatusCode::OK, &json!({ "retried": true })))
 }

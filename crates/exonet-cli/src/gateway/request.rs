@@ -190,13 +190,22 @@ impl Content {
 }
 
 /// How long to wait.
-pub(super) fn wait(ms: Option<u64>) -> Duration {
-    ms.map_or(WAIT, Duration::from_millis).min(LONGEST_WAIT)
+pub(super) fn wait(ms: Option<u64>) -> Result<Duration, ApiError> {
+    span("wait_ms", ms.map_or(WAIT, Duration::from_millis), LONGEST_WAIT)
 }
 
 /// How long something is handed out.
-pub(super) fn lease(ms: Option<u64>) -> Duration {
-    ms.map_or(LEASE, Duration::from_millis).min(LONGEST_LEASE)
+pub(super) fn lease(ms: Option<u64>) -> Result<Duration, ApiError> {
+    span("lease_ms", ms.map_or(LEASE, Duration::from_millis), LONGEST_LEASE)
+}
+
+/// A time that a client may ask for. A longer one is refused: a shorter lease than the client believes to have would give
+/// its message to another.
+pub(super) fn span(field: &str, asked: Duration, longest: Duration) -> Result<Duration, ApiError> {
+    if asked > longest {
+        return Err(ApiError::bad_request(format!("`{field}` is {} at most", longest.as_millis())));
+    }
+    Ok(asked)
 }
 
 /// A value of a query: text, which stands for a number or a boolean where one is wanted.

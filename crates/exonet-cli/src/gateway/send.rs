@@ -162,7 +162,7 @@ pub(super) async fn send(office: &Arc<Office>, given: &Given) -> Result<Answer, 
     let to = peer(&draft.to)?;
     let (treatment, id) = draft.treatment()?;
     let begun = treatment.begun(id.clone(), draft.to.clone(), &body);
-    let (durable, wait) = (draft.durable, wait(draft.wait_ms));
+    let (durable, wait) = (draft.durable, wait(draft.wait_ms)?);
     match office.sent.claim(&begun, durable)? {
         Claim::New(place) => {
             let (size, message) = (body.len(), treatment.message(body, given.traceparent));
@@ -249,7 +249,7 @@ pub(super) struct Look {
 /// Answers with the state of a message, and with its outcome if it comes in time.
 pub(super) async fn status(office: &Office, given: &Given, id: &str) -> Result<Answer, ApiError> {
     let Look { wait_ms } = given.options()?;
-    settle(office, id, wait(Some(wait_ms.unwrap_or(0)))).await?;
+    settle(office, id, wait(Some(wait_ms.unwrap_or(0)))?).await?;
     told(office, id, StatusCode::OK)
 }
 

@@ -156,7 +156,7 @@ pub(super) struct Poll {
 /// Waits for a call of a method.
 pub(super) async fn poll(office: &Office, given: &Given) -> Result<Answer, ApiError> {
     let Poll { method, wait_ms, lease_ms } = given.options()?;
-    let (until, lease) = (Instant::now() + wait(wait_ms), lease(lease_ms));
+    let (until, lease) = (Instant::now() + wait(wait_ms)?, lease(lease_ms)?);
     let _waiting = office.place_to_wait()?;
     let (_asking, offers) = office.served.ask(office, &method)?;
     let next = async {

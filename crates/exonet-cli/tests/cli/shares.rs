@@ -467,8 +467,9 @@ fn only_who_is_allowed_gets_anything() {
     let server = films.share("a", &["--allow", me.trim()]);
     let refused = films.get(&[&server.peer], &[]).end().expect(1);
     assert!(refused.stderr.contains("--allow"), "{}", refused.stderr);
-    let refused = films.world.run(&["get", "--from", &server.peer, "--list"]).expect(1);
+    let refused = films.world.run(&["get", "--from", &server.peer, "--list", "--json"]).expect(1);
     assert!(!refused.stdout.contains("film"), "{}", refused.stdout);
+    assert_eq!((&refused.summary()["end"], &refused.summary()["failed"]), (&"failed".into(), &1.into()));
     complete(&films, films.get(&[&server.peer], &["--as", "me"]).end());
 }
 

@@ -48,7 +48,8 @@ pub(super) async fn run(settings: &Settings, servers: &[Named], node: &Node) -> 
         }
     }
     settings.note(counted(files, "file"));
-    settings.output.line(&Summary { r#type: "summary", end: "done", files, failed })?;
+    let end = if failed > 0 { "failed" } else { "done" };
+    settings.output.line(&Summary { r#type: "summary", end, files, failed })?;
     Ok(if failed > 0 { Exit::Error } else { Exit::Success })
 }
 

@@ -108,6 +108,21 @@ fn a_client_that_asks_for_no_message_is_told_so_at_once() {
     let raw = format!("{}Accept: application/octet-stream\r\n", gate.shown());
     assert_eq!(gate.ask("GET", "/v1/inbox?max=0", &raw, b"").expect(400).code(), "bad_request");
     assert_eq!(gate.get("/v1/inbox?max=257&wait_ms=0").expect(400).code(), "bad_request");
+    for (path, most) in [
+        ("/v1/inbox?wait_ms=60001", "`wait_ms` is 60000 at most"),
+        ("/v1/inbox?wait_ms=0&lease_ms=3600001", "`lease_ms` is 3600000 at most"),
+        ("/v1/inbox/events?lease_ms=3600001", "`lease_ms` is 3600000 at most"),
+        ("/v1/served?method=price&lease_ms=18446744073709551615", "`lease_ms` is 3600000 at most"),
+    ] {
+        let told = gate.get(path).expect(400);
+        assert_eq!(
+            (told.code(), &told.json()["error"]["message"]),
+            ("bad_request".to_owned(), &json!(most)),
+            "{path}"
+        );
+    }
+    let told = gate.post("/v1/inbox/HANDLE/retry", &json!({ "after_ms": 86_400_001 })).expect(400);
+    assert_eq!(told.json()["error"]["message"], "`after_ms` is 86400000 at most");
     assert_eq!(gate.get("/v1/inbox?max=256&wait_ms=0").expect(200).json(), json!({ "messages": [] }));
 }
 
