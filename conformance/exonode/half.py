@@ -101,6 +101,7 @@ class Sender:
             if self.r != st.r:
                 self.renounce()
             self.r, self.sck = st.r, h
+            self.e = max(self.e, 0 if st.part else min(st.lo, h))
 
     def renounce(self):
         self.e = max(self.e, self.sck)

@@ -26,9 +26,10 @@ class Play:
 
     def state(self, text):
         free = {int(x) for x in re.search(r"\{(.*)\}", text)[1].split(",") if x.strip()}
-        b, r, live, final, hi, lo, up, ts, end, part = [None if x == "none" else int(x) for x in
-                                                  re.sub(r"\{.*?\},", "", text).replace(" ", "").split(",")]
-        return State(b, r, bool(live), bool(final), hi, lo, up, tuple((s, s + 1) for s in sorted(free)), ts, end, bool(part))
+        words = re.sub(r"\{.*?\},", "", text).replace(" ", "").split(",")
+        b, r, live, final, hi, lo, up, ts, end, part = [None if x == "none" else int(x) for x in words]
+        ranges = tuple((s, s + 1) for s in sorted(free))
+        return State(b, r, bool(live), bool(final), hi, lo, up, ranges, ts, end, bool(part))
 
     def sender(self, rule, args):
         if rule == "open":

@@ -21,7 +21,7 @@ const CORE: &str = "crates/exonet-proto/src";
 /// The environment variable that chooses a mutant.
 const CHOICE: &str = "EXONET_MUTANT";
 /// The most processor seconds, and the most kilobytes, of a run of tests.
-const SECONDS: u32 = 600;
+const SECONDS: u64 = 600;
 const MEMORY: u32 = 4 << 20;
 /// The binaries of tests, in the order in which a search goes through them.
 const BINARIES: &[&str] = &["exonet_proto", "worlds"];
@@ -90,9 +90,10 @@ pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
     let all = BINARIES.iter().copied().collect();
     let named: BTreeSet<&str> = chosen.iter().map(|(_, mutant)| mutant.found_in.as_str()).collect();
     let binaries = build(&copy, if *search { &all } else { &named })?;
+    let mut usual = Usual::default();
     if !*search {
         eprintln!("{} s; the tests without a mutant", began.elapsed().as_secs());
-        sound(&binaries, &chosen)?;
+        usual = sound(&binaries, &chosen)?;
     }
     eprintln!("{} s; the mutants", began.elapsed().as_secs());
     let all = chosen.len();
@@ -100,7 +101,7 @@ pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
     at_once(|| {
         while let Some((id, mutant)) = queue.lock().ok().and_then(|mut queue| queue.next()) {
             let tried = Instant::now();
-            let death = if *search { hunt(&binaries, id) } else { by_name(&binaries, mutant, id) };
+            let death = if *search { hunt(&binaries, id) } else { by_name(&binaries, &usual, mutant, id) };
             if each || death.is_none() {
                 let (death, took) = (death.as_deref().unwrap_or("SURVIVED"), tried.elapsed().as_secs());
                 println!("{:<36}{took:>4} s  {death}", mutant.name);
@@ -239,14 +240,21 @@ fn build(copy: &Path, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, Binary
     Ok(named.collect())
 }
 
+/// How many seconds each test takes without a mutant, by its binary and name.
+type Usual = BTreeMap<(String, String), u64>;
+
 /// Checks that every test that the list names exists, and passes without a mutant.
-fn sound(binaries: &BTreeMap<String, Binary>, chosen: &[(usize, &Entry)]) -> Result<(), String> {
+fn sound(binaries: &BTreeMap<String, Binary>, chosen: &[(usize, &Entry)]) -> Result<Usual, String> {
     let tests: BTreeSet<_> = chosen.iter().map(|(_, mutant)| (&mutant.found_in, &mutant.kinds)).collect();
     let queue = Mutex::new(tests.into_iter());
-    let bad = Mutex::new(Vec::new());
+    let (bad, usual) = (Mutex::new(Vec::new()), Mutex::new(Usual::new()));
     at_once(|| {
         while let Some((binary, test)) = queue.lock().ok().and_then(|mut queue| queue.next()) {
-            let ran = start(binaries, binary, Some(test), None).map(|child| ended(child, None));
+            let began = Instant::now();
+            let ran = start(binaries, binary, Some(test), None, SECONDS).map(|child| ended(child, None));
+            if let Ok(mut usual) = usual.lock() {
+                usual.insert((binary.clone(), test.clone()), began.elapsed().as_secs());
+            }
             if !ran.is_some_and(|(seen, death)| seen > 0 && death.is_none())
                 && let Ok(mut bad) = bad.lock()
             {
@@ -256,15 +264,17 @@ fn sound(binaries: &BTreeMap<String, Binary>, chosen: &[(usize, &Entry)]) -> Res
     });
     let bad = bad.into_inner().unwrap_or_default();
     if bad.is_empty() {
-        Ok(())
+        Ok(usual.into_inner().unwrap_or_default())
     } else {
         Err(format!("without a mutant, failing, missing, or two of one name: {}", bad.join(", ")))
     }
 }
 
-/// How the mutant dies in the test that the list names.
-fn by_name(binaries: &BTreeMap<String, Binary>, mutant: &Entry, id: usize) -> Option<String> {
-    let child = start(binaries, &mutant.found_in, Some(&mutant.kinds), Some(id))?;
+/// How the mutant dies in the test that the list names. A test that takes far longer than without a mutant is in a loop.
+fn by_name(binaries: &BTreeMap<String, Binary>, usual: &Usual, mutant: &Entry, id: usize) -> Option<String> {
+    let usual = usual.get(&(mutant.found_in.clone(), mutant.kinds.clone())).copied().unwrap_or(SECONDS);
+    let limit = (30 + 3 * usual).min(SECONDS);
+    let child = start(binaries, &mutant.found_in, Some(&mutant.kinds), Some(id), limit)?;
     let (_, death) = ended(child, None);
     death.map(|how| format!("{} {} ({how})", mutant.found_in, mutant.kinds))
 }
@@ -272,23 +282,24 @@ fn by_name(binaries: &BTreeMap<String, Binary>, mutant: &Entry, id: usize) -> Op
 /// The first of all tests in which the mutant dies.
 fn hunt(binaries: &BTreeMap<String, Binary>, id: usize) -> Option<String> {
     BINARIES.iter().find_map(|binary| {
-        let child = start(binaries, binary, None, Some(id))?;
+        let child = start(binaries, binary, None, Some(id), SECONDS)?;
         let mut last = String::new();
         let (_, death) = ended(child, Some(&mut last));
         death.map(|how| format!("{binary} {last} ({how})"))
     })
 }
 
-/// Starts one test of a binary, or all, in an address space of [`MEMORY`].
+/// Starts one test of a binary, or all, in an address space of [`MEMORY`] and for so many seconds of processor time.
 fn start(
     binaries: &BTreeMap<String, Binary>,
     binary: &str,
     test: Option<&str>,
     mutant: Option<usize>,
+    seconds: u64,
 ) -> Option<Child> {
     let Binary { path, tests } = binaries.get(binary)?;
     let mut run = Command::new("sh");
-    let limited = format!("ulimit -v {MEMORY}; ulimit -t {SECONDS}; exec \"$@\"");
+    let limited = format!("ulimit -v {MEMORY}; ulimit -t {seconds}; exec \"$@\"");
     run.args(["-c", &limited, "sh"]).arg(path).arg("--test-threads=1");
     if let Some(test) = test {
         run.args(["--exact", tests.get(test)?.as_ref()?]);

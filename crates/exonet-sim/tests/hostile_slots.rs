@@ -96,7 +96,8 @@ fn claims_about_anything_hurt_nobody_else() {
             }
             let [b, r, hi, lo, up] = core::array::from_fn(|_| intruder.number());
             let (lo, up) = (lo.min(up), lo.max(up));
-            let claim = Claim { hi: Slot(hi), lo: Slot(lo), up: Slot(up), closed: false, part: r % 2 > 0 };
+            let part = intruder.it.below(2) > 0;
+            let claim = Claim { hi: Slot(hi), lo: Slot(lo), up: Slot(up), closed: false, part };
             let free: Vec<_> = (0..intruder.it.below(60)).map(|i| lo + i * 3..lo + i * 3 + 2).collect();
             intruder.say(world, |writer| {
                 writer.state_live(Incarnation(b), Incarnation(r), None, claim, free, 60);

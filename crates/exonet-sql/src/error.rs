@@ -93,7 +93,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// For a database that contains something that this crate has not written.
+    /// For a database, or a transaction of a handler, that is not as this crate has left it.
     pub(crate) fn wrong(message: &str) -> Self {
         Self::Driver { code: None, message: message.to_owned() }
     }

@@ -258,7 +258,7 @@ mod tests {
         pool
     }
 
-    /// A connection that is dropped comes back to its pool by a task.
+    /// Waits until this is so. A connection that is dropped comes back to its pool by a task.
     #[expect(clippy::unwrap_used, reason = "a failure here ends the test")]
     async fn until(what: impl Fn() -> bool) {
         let wait = async {
@@ -290,6 +290,7 @@ mod tests {
         let kept = Kept::new(pool.clone());
         let mut held = kept.take().await.unwrap();
         mark(&mut held).await;
+        held.taken += LONGEST;
         drop(held);
         assert!(is_marked(&mut kept.take().await.unwrap()).await);
         // It goes back by itself.
@@ -344,7 +345,10 @@ mod tests {
         assert!(connection.execute("delete from nowhere", Vec::new()).await.is_err());
         drop(connection);
         assert!(kept.idle().connections.is_empty());
-        let mut connection: Box<dyn Connection> = Box::new(kept.take().await.unwrap());
+        let mut held = kept.take().await.unwrap();
+        // However slow the machine is.
+        held.taken += LONGEST;
+        let mut connection: Box<dyn Connection> = Box::new(held);
         assert!(connection.fetch("select * from t", Vec::new()).await.is_ok());
         drop(connection);
         assert_eq!(kept.idle().connections.len(), 1);
@@ -374,6 +378,7 @@ mod tests {
         for (committed, rows) in [(None, 0), (Some(false), 0), (Some(true), 1)] {
             let mut tx = OpenTx::begin(&kept).await.unwrap();
             query("insert into t values (1)").execute(&mut *tx).await.unwrap();
+            tx.held.taken = Instant::now() + LONGEST;
             match committed {
                 None => drop(tx),
                 Some(false) => tx.rollback().await.unwrap(),

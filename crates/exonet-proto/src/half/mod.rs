@@ -118,7 +118,8 @@ impl Claim {
 pub enum Proof {
     /// The application has it.
     Delivered,
-    /// The receiver does not know any more: the message was delivered once or not at all.
+    /// The receiver does not know any more, or the sender has forgotten that it knew: the message was delivered once or not at
+    /// all.
     Unknown,
     /// The application does not have the message, and will never have it from this slot: the message may take another slot.
     NotTaken,

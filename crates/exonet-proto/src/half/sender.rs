@@ -320,6 +320,9 @@ impl<T> Sender<T> {
         }
         self.r = Some(state.r);
         self.sck = granted;
+        // What was passed in a state of this record that is lost is not bound again.
+        let passed = claim.passed();
+        self.e = self.e.max(passed.min(granted));
         true
     }
 

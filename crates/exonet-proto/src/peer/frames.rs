@@ -100,6 +100,7 @@ impl Peer {
         let mut settled = std::mem::take(&mut cx.scratch.settled);
         let mut returned = Vec::new();
         let (mut met, mut forgotten) = (false, false);
+        let passed = state.live.as_ref().map_or(Slot(0), Claim::passed);
         let (store, journal) = (&mut cx.store, &mut cx.journal);
         let progress = sender.on_state(&state, |s, named, key, verdict| {
             if named.is_none() && verdict == Proof::Delivered {
@@ -110,7 +111,7 @@ impl Peer {
                     Self::journal_met(journal, letter, state.r);
                 }
             }
-            forgotten |= named.is_none() && verdict == Proof::Unknown;
+            forgotten |= named.is_none() && verdict == Proof::Unknown && s >= passed;
             let outcome = match verdict {
                 Proof::Delivered => Outcome::Delivered,
                 Proof::Unknown => Outcome::Unknown,

@@ -302,6 +302,9 @@ fn an_early_message_that_its_sender_has_passed_is_unknown() {
     let (settled, converted) = told(&mut sender, &said(within.clone(), 0));
     assert_eq!((settled, converted), (vec![], vec![(Slot(6), Incarnation(3))]), "nothing is said of slot 5");
     let (mut sender, _) = early_sender();
+    assert_eq!(told(&mut sender, &within), (vec![], vec![]), "nor of any stamp");
+    assert_eq!(told(&mut sender, &passed(within.clone(), 6)), (vec![(5, 100, Proof::Unknown)], vec![]));
+    let (mut sender, _) = early_sender();
     let (settled, converted) = told(&mut sender, &said(passed(within, 6), 0));
     assert_eq!((settled, converted), (vec![(5, 100, Proof::Unknown)], vec![(Slot(6), Incarnation(3))]));
 }

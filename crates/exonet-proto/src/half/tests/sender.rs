@@ -373,3 +373,18 @@ fn what_a_sender_has_passed_and_holds_open_again_is_unknown() {
     assert_eq!(settled, [(0, 5, 100, Unknown), (1, 5, 101, Unknown)]);
     assert_eq!(sender.frontier(), Slot(2));
 }
+
+#[test]
+fn nothing_is_bound_to_what_a_sender_has_passed() {
+    let mut sender = asking(8);
+    hear(&mut sender, &part(0, 5, 4, 2..4, &[2..4]));
+    assert_eq!(
+        sender.bind(1),
+        Ok((Slot(0), Incarnation(5))),
+        "a part of a claim says nothing of what is below it"
+    );
+    hear(&mut sender, &passed(live(0, 5, 6, &[3..6]), 3));
+    assert_eq!(sender.bind(2), Ok((Slot(3), Incarnation(5))));
+    hear(&mut sender, &passed(live(0, 5, 7, &[]), 9));
+    assert_eq!((sender.bind(3), sender.e()), (Err(3), Slot(7)), "no further than what is granted");
+}
