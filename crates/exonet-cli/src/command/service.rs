@@ -8,6 +8,7 @@ use crate::args::{Cli, Command, ServiceArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::text::escape;
 
 pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failure> {
     // What follows `--exec` is for another program.
@@ -25,7 +26,7 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
     let cli = Cli::try_parse_from(line()).and_then(Cli::check).map_err(|error| {
         let why = error.to_string();
         let why = why.trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned();
-        Failure::new(format!("exon {}: {why}", args.command.join(" ")))
+        Failure::new(format!("exon {}: {why}", args.command.join(" "))).wrong_usage()
     })?;
     let what = match &cli.command {
         Command::Listen(_) => "listen",
@@ -36,13 +37,19 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
             return Err(Failure::new(
                 "a service runs `exon listen`, `exon serve`, `exon share` or `exon up`",
             )
-            .hint("exon service listen --out DIR"));
+            .hint("exon service listen --out DIR")
+            .wrong_usage());
         }
     };
     let binary =
         std::env::current_exe().map_err(|e| Failure::new("cannot find the path of exon").because(&e))?;
     let mut words = vec![binary.display().to_string()];
     words.extend(args.command.iter().cloned());
+    if let Some(word) = words.iter().find(|word| word.contains(char::is_control)) {
+        let why =
+            format!("\"{}\" contains a control character, which a unit cannot hold", escape(word.as_bytes()));
+        return Err(Failure::new(why).wrong_usage());
+    }
     if let Command::Listen(listen) = &cli.command
         && let Some(out) = &listen.out
     {

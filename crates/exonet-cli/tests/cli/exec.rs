@@ -49,6 +49,17 @@ fn a_command_has_the_message_and_its_end_is_the_confirmation() {
 }
 
 #[test]
+fn a_file_that_is_put_off_comes_again_from_the_start() {
+    let world = World::new();
+    let script = "test $(wc -c) = 2097152 && test $EXON_ATTEMPT -gt 1";
+    let worker = worker(&world, ANYWHERE, &["--retry-after", "10ms", "--exit-after", "1"], script);
+    let file = world.file("big", &noise(2 << 20, 5));
+    world.run(&["send", &worker.peer, "-f", arg(&file), "--confirm", "processed"]).expect(0);
+    let done = worker.running.end().expect(0).of_type("message").pop().unwrap();
+    assert_eq!((&done["outcome"], &done["attempt"]), (&"processed".into(), &2.into()), "{done}");
+}
+
+#[test]
 fn what_a_command_says_is_wrong_is_rejected_at_once_with_its_last_words() {
     let world = World::new();
     let worker = worker(&world, ANYWHERE, &[], "echo one >&2; echo no such account >&2; echo >&2; exit 65");

@@ -34,6 +34,22 @@ fn messages_arrive_once_each() {
 }
 
 #[test]
+fn what_is_not_shown_of_a_long_message_is_counted() {
+    let world = World::new();
+    let listener = world.listen(&["--exit-after", "1"]);
+    // The last byte that is shown would be the first of two of a character.
+    let body = format!("{}ä, and more", "a".repeat((1 << 20) - 1));
+    world.feed(&["send", &listener.peer, "-f", "-"], body.as_bytes()).expect(0);
+    let heard = listener.running.end().expect(0).of_type("message").remove(0);
+    let text = heard["text"].as_str().unwrap();
+    assert!(body.starts_with(text) && text.len() == (1 << 20) - 1, "{}", text.len());
+    assert_eq!(
+        (&heard["size"], &heard["not_shown"]),
+        (&body.len().into(), &(body.len() - text.len()).into())
+    );
+}
+
+#[test]
 fn messages_go_by_the_carrier_that_is_asked_for() {
     let world = World::new();
     let listener = world.listen(&["--exit-after", "3", "--carrier", "auto"]);

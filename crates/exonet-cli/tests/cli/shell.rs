@@ -50,8 +50,14 @@ fn a_unit_says_what_runs() {
     assert!(system.contains("User=exon") && system.contains("EXONET_STATE=/var/lib/exonet"), "{system}");
     let up = world.run(&["service", "up", "--as", "shop"]).expect(0).stdout;
     assert!(up.contains(" up --as shop\n"), "{up}");
-    assert!(world.run(&["service", "ping", "x"]).expect(1).stderr.contains("exon ping"));
-    assert!(world.run(&["service", "listen", "--nonsense"]).expect(1).stderr.contains("--nonsense"));
+    let injected = world.run(&["service", "listen", "--out", "a\nExecStartPre=/bin/true"]).expect(2);
+    assert!(
+        injected.stderr.contains("control character") && injected.stdout.is_empty(),
+        "{}",
+        injected.stderr
+    );
+    assert!(world.run(&["service", "ping", "x"]).expect(2).stderr.contains("exon ping"));
+    assert!(world.run(&["service", "listen", "--nonsense"]).expect(2).stderr.contains("--nonsense"));
 }
 
 #[test]

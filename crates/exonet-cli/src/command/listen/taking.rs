@@ -66,6 +66,9 @@ struct MessageLine {
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
+    /// How many bytes of the body `text` or `hex` lacks at its end, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_shown: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     /// The name of the stream in which the message arrived.
@@ -174,6 +177,10 @@ impl Listener {
         (&mut body).take(LONGEST_SHOWN).read_to_end(&mut content).await.map_err(given_up)?;
         let rest = transfer::drain(&mut body).await.map_err(given_up)?;
         let size = rest.saturating_add(u64::try_from(content.len()).unwrap_or(u64::MAX));
+        if rest > 0 {
+            cut_at_character(&mut content);
+        }
+        let rest = size.saturating_sub(u64::try_from(content.len()).unwrap_or(u64::MAX));
         let from = delivery.from().short();
         let mut line = if text::is_binary(&content) && self.output.is_terminal() {
             format!("{from}  {} of binary data{}", Size(size), text::dump(&content))
@@ -184,6 +191,7 @@ impl Listener {
             line.push_str(&format!(" ... {} more bytes, not shown", count(rest)));
         }
         let mut json = message_line(delivery, size, Some(content), None);
+        json.not_shown = (rest > 0).then_some(rest);
         if in_stream {
             json.stream = Some(core::mem::take(&mut json.tag));
         }
@@ -241,6 +249,15 @@ impl Drop for Abandoning {
     }
 }
 
+/// Takes off a character whose last bytes are missing: the beginning of a text is a text.
+fn cut_at_character(content: &mut Vec<u8>) {
+    if let Err(error) = core::str::from_utf8(content)
+        && error.error_len().is_none()
+    {
+        content.truncate(error.valid_up_to());
+    }
+}
+
 fn message_line(
     delivery: &Delivery,
     size: u64,
@@ -260,6 +277,7 @@ fn message_line(
         size,
         text,
         hex,
+        not_shown: None,
         path,
         stream: None,
         traceparent: delivery.traceparent().map(|parent| parent.to_string()),

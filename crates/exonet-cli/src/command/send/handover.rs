@@ -122,10 +122,6 @@ impl Taker for Gives<'_> {
         }
         self.whole(body).await
     }
-
-    fn keeps(&self) -> bool {
-        true
-    }
 }
 
 /// How a handover ended.

@@ -11,7 +11,7 @@ use crate::units;
 
 /// The longest line, which is held in memory.
 const LONGEST_LINE: u64 = 64 << 20;
-/// The longest file that is kept with its message, and so is held in memory. A longer file is read while it is sent.
+/// The longest file that is held in memory, and in the journal if there is one. A longer file is read while it is sent.
 const LONGEST_KEPT: u64 = 16 << 20;
 
 /// Accepts messages, each when there is room for it.
@@ -26,9 +26,6 @@ pub(super) trait Taker {
         from: impl AsyncRead + Unpin,
         size: Option<u64>,
     ) -> Result<(), Failure>;
-
-    /// Whether messages of [`Self::whole`] outlive this process.
-    fn keeps(&self) -> bool;
 }
 
 /// Sends everything that the arguments name.
@@ -53,7 +50,8 @@ async fn file(path: &Path, to: &mut impl Taker) -> Result<(), Failure> {
     let unreadable = |e| Failure::path("read", path, &e);
     let file = File::open(path).await.map_err(unreadable)?;
     let about = file.metadata().await.map_err(unreadable)?;
-    if to.keeps() && about.is_file() && about.len() <= LONGEST_KEPT {
+    // What is held in memory can be sent again from the start, if the receiver puts it off.
+    if about.is_file() && about.len() <= LONGEST_KEPT {
         let mut body = Vec::new();
         file.take(about.len()).read_to_end(&mut body).await.map_err(unreadable)?;
         return if u64::try_from(body.len()) == Ok(about.len()) {

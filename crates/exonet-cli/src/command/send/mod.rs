@@ -102,14 +102,14 @@ async fn own_node(
     let others = book.recover(&node, left, wanted);
     let ended = {
         let (receipts, offered) = mpsc::channel(256);
-        let (keeps, forced) = (settings.keeps_journal(), settings.waits_for_disk());
+        let forced = settings.waits_for_disk();
         let nothing = book.open.is_empty();
         let offer = async {
             match &args.peer {
                 Some(_) if args.go_on && nothing => Ok(()),
                 Some(to) if args.go_on => look_for(&node.peer(to)).await,
                 Some(to) => {
-                    let mut offer = Offer { peer: node.peer(to), args, receipts, keeps, forced };
+                    let mut offer = Offer { peer: node.peer(to), args, receipts, forced };
                     input::give(args, &mut offer).await
                 }
                 None => Ok(()),

@@ -19,8 +19,6 @@ pub(super) struct Offer<'a> {
     pub(super) peer: Peer,
     pub(super) args: &'a SendArgs,
     pub(super) receipts: mpsc::Sender<Receipt>,
-    /// Whether there is a journal.
-    pub(super) keeps: bool,
     /// Whether the journal is forced to the disk.
     pub(super) forced: bool,
 }
@@ -91,9 +89,5 @@ impl Taker for Offer<'_> {
             Err(PourError::Read(error)) => Err(Failure::path("read", path, &error)),
             Err(PourError::Short) => Err(became_shorter(path)),
         }
-    }
-
-    fn keeps(&self) -> bool {
-        self.keeps
     }
 }
