@@ -31,8 +31,8 @@ EXAMPLES
       exon listen --stream log
 
 A message counts as taken once it has been printed, or is on the disk: only then does its sender get
-`delivered`. Messages are stored under their ids. Of a message above 1 MiB, the first MiB is printed,
-and how many bytes are missing (`not_shown` with --json); --raw, --out and --exec get all of it.
+`delivered`. Messages are stored under their ids. Of a message above 1 MiB, the first MiB is
+printed, and how many bytes are missing (`not_shown` with --json); --raw, --out and --exec get all.
 
 Files and directories keep the names that the sender gave, and their modes and times. If a name is
 already taken, the file is refused, unless the file that is there has exactly the same content. No
@@ -58,9 +58,11 @@ TRACEPARENT. The end of the command decides:
     exit code 0    the message is processed, and only now acknowledged
     exit code 65   it is rejected at once; the last line of standard error is the reason
     anything else  it is handed out again after --retry-after, then after twice that time each
-                   time (1 min at most); after --attempts attempts it is rejected. If its sender
-                   has not kept its beginning, it cannot be handed out again, and ends `unknown`
-                   there: a file above 16 MiB, or input of unknown length above 1 MiB
+                   time (1 min at most); after --attempts attempts it is rejected
+
+A message whose beginning its sender has not kept cannot be handed out again: a file above 16 MiB,
+or input of unknown length above 1 MiB. It ends `unknown` at its sender.
+
 A rejected message is kept in the folder `dead` of the identity, and its sender gets the exit code
 and the reason. After a crash the same message may come again, with EXON_ATTEMPT above 1: by EXON_ID
 the command can find out whether it has already processed it. What the command writes to standard
