@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::Office;
-use super::request::{Content, Given, HasContent, json_as_written, text};
+use super::request::{Content, Given, HasContent, json_as_written, span, text};
 use super::respond::{Answer, ApiError, in_json, put_body, raw};
 use super::send::{peer, refused};
 use crate::control::protocol::{Class, LONGEST_BODY};
@@ -49,10 +49,7 @@ pub(super) async fn call(office: &Office, given: &Given) -> Result<Answer, ApiEr
     let (draft, body) = given.with_content::<Draft>()?;
     let to = peer(&draft.to)?;
     let deadline = draft.deadline_ms.map_or(DEADLINE, Duration::from_millis);
-    if deadline > LONGEST {
-        let most = LONGEST.as_millis();
-        return Err(ApiError::bad_request(format!("`deadline_ms` of a call is {most} (an hour) at most")));
-    }
+    let deadline = span("deadline_ms", deadline, LONGEST)?;
     let _waiting = office.place_to_wait()?;
     let call = office.node.peer(to).call(draft.method.into_bytes(), body).deadline(deadline);
     let call = match draft.priority {

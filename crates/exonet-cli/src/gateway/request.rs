@@ -199,8 +199,8 @@ pub(super) fn lease(ms: Option<u64>) -> Result<Duration, ApiError> {
     span("lease_ms", ms.map_or(LEASE, Duration::from_millis), LONGEST_LEASE)
 }
 
-/// A time that a client may ask for. A longer one is refused: a shorter lease than the client believes to have would give
-/// its message to another.
+/// A time that a client asks for. One above the maximum is refused: if a lease were shorter than its client believes, the
+/// message would go to another client as well.
 pub(super) fn span(field: &str, asked: Duration, longest: Duration) -> Result<Duration, ApiError> {
     if asked > longest {
         return Err(ApiError::bad_request(format!("`{field}` is {} at most", longest.as_millis())));

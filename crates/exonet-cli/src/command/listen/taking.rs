@@ -175,12 +175,11 @@ impl Listener {
         let mut body = self.body(delivery);
         let given_up = Refusal::GivenUp;
         (&mut body).take(LONGEST_SHOWN).read_to_end(&mut content).await.map_err(given_up)?;
-        let rest = transfer::drain(&mut body).await.map_err(given_up)?;
+        let mut rest = transfer::drain(&mut body).await.map_err(given_up)?;
         let size = rest.saturating_add(u64::try_from(content.len()).unwrap_or(u64::MAX));
         if rest > 0 {
-            cut_at_character(&mut content);
+            rest = rest.saturating_add(cut_at_character(&mut content));
         }
-        let rest = size.saturating_sub(u64::try_from(content.len()).unwrap_or(u64::MAX));
         let from = delivery.from().short();
         let mut line = if text::is_binary(&content) && self.output.is_terminal() {
             format!("{from}  {} of binary data{}", Size(size), text::dump(&content))
@@ -249,12 +248,11 @@ impl Drop for Abandoning {
     }
 }
 
-/// Takes off a character whose last bytes are missing: the beginning of a text is a text.
-fn cut_at_character(content: &mut Vec<u8>) {
-    if let Err(error) = core::str::from_utf8(content)
-        && error.error_len().is_none()
-    {
-        content.truncate(error.valid_up_to());
+/// Takes off a character whose last bytes are missing: the beginning of a text is a text. Returns how many bytes that are.
+fn cut_at_character(content: &mut Vec<u8>) -> u64 {
+    match core::str::from_utf8(content) {
+        Err(error) if error.error_len().is_none() => content.drain(error.valid_up_to()..).len() as u64,
+        _ => 0,
     }
 }
 

@@ -287,7 +287,8 @@ impl<'a> Book<'a> {
         if self.tally.unknown > 0 {
             self.settings.note(
                 "unknown: it was delivered once or not at all. The receiver has restarted or forgotten it, \
-                 or this command stopped waiting; its id (-v, --json) is the same there",
+                 or has put off a long input whose beginning is not kept here, or this command stopped \
+                 waiting; its id (-v, --json) is the same there",
             );
             if self.early_unknown && end == "done" {
                 show::say_clocks(self.settings, "send");
