@@ -285,8 +285,11 @@ impl<T> Sender<T> {
                 let free = claim.free.overlaps(lo..up);
                 self.tokens.take_ranges(state.r, free, |s, m| settle(s, state.r, m, Proof::NotTaken));
             }
-            let passed = core::iter::once(open.start..claim.passed().0).filter(|passed| !passed.is_empty());
-            self.tokens.take_ranges(state.r, passed, |s, m| settle(s, state.r, m, Proof::Unknown));
+            let passed = claim.passed().0;
+            if open.start < passed {
+                let passed = core::iter::once(open.start..passed);
+                self.tokens.take_ranges(state.r, passed, |s, m| settle(s, state.r, m, Proof::Unknown));
+            }
         }
         self.tokens.take_below(state.b.max(state.r), live, |s, r, m| {
             let verdict = if r < state.b { Proof::Unknown } else { Proof::Delivered };
@@ -320,7 +323,7 @@ impl<T> Sender<T> {
         }
         self.r = Some(state.r);
         self.sck = granted;
-        // What was passed in a state of this record that is lost is not bound again.
+        // A sender that was put back to an earlier state binds nothing to the numbers that it has passed.
         let passed = claim.passed();
         self.e = self.e.max(passed.min(granted));
         true
