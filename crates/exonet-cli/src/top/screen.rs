@@ -1,6 +1,7 @@
 //! The terminal, which is restored in any case.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -30,7 +31,8 @@ pub(crate) enum Said {
 /// A terminal that shows only the picture, until this is dropped. A panic also restores it, and then prints its
 /// message.
 pub(crate) struct Screen {
-    terminal: DefaultTerminal,
+    /// Never dropped: if the terminal is gone, that would print an error on it, and panic.
+    terminal: ManuallyDrop<DefaultTerminal>,
     said: mpsc::UnboundedReceiver<Said>,
     ended: Arc<AtomicBool>,
 }
@@ -42,9 +44,10 @@ impl Screen {
     /// There is no terminal, or it lacks a needed feature.
     pub(crate) fn take() -> Result<Self, Failure> {
         let terminal = ratatui::try_init().map_err(|error| {
-            ratatui::restore();
+            let _ = ratatui::try_restore();
             unfit(&error)
         })?;
+        let terminal = ManuallyDrop::new(terminal);
         let (say, said) = mpsc::unbounded_channel();
         let ended = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&ended);
@@ -83,7 +86,9 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        ratatui::restore();
+        // Both fail if the terminal is gone: then there is nothing to restore.
+        let _ = self.terminal.show_cursor();
+        let _ = ratatui::try_restore();
     }
 }
 

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::skip::skipped;
-use crate::support::{Listener, Running, World, until};
+use crate::support::{Listener, Running, World, arg, until};
 
 fn top(world: &World, args: &[&str]) -> Running {
     Running::start(world.command(&[&["top"], args].concat()))
@@ -132,7 +132,12 @@ impl OnTerminal {
     fn start(world: &World) -> Self {
         let mut command = Command::new("script");
         let exon = env!("CARGO_BIN_EXE_exon");
-        command.args(["-qec", &format!("stty rows 24 cols 80; exec {exon} top --as till"), "/dev/null"]);
+        let code = world.path("code");
+        let line = format!(
+            "trap : HUP; stty rows 24 cols 80; {exon} top --as till; c=$?; echo $c > {}; exit $c",
+            arg(&code)
+        );
+        command.args(["-qec", &line, "/dev/null"]);
         command.env("EXONET_STATE", world.path("state")).env("TERM", "xterm-256color").env_remove("NO_COLOR");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut from, shown) = (child.stdout.take().unwrap(), Arc::new(Mutex::new(Vec::new())));
@@ -183,4 +188,20 @@ fn the_terminal_is_put_back() {
         let shown = String::from_utf8_lossy(&shown);
         assert!(shown.rfind("\x1b[?1049l") > shown.rfind("\x1b[?1049h"), "{shown:?}");
     }
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_it_in_order() {
+    if Command::new("script").arg("--version").output().is_err() {
+        return skipped("script is not here");
+    }
+    let world = World::new();
+    let _listener = listening(&world);
+    let mut watching = OnTerminal::start(&world);
+    until("a picture", || watching.shows("LOSS"));
+    watching.child.kill().unwrap();
+    let code = || std::fs::read_to_string(world.path("code")).unwrap_or_default();
+    until("its end", || code().ends_with('\n'));
+    // 130 if the signal that the terminal is gone comes first; then nothing can be said.
+    assert!(["1\n", "130\n"].contains(&&*code()), "{}", code());
 }
