@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use exonet::PeerAddr;
 
 use crate::peers::parse_peer;
-use crate::units::{ParseError, Size, parse_some_time, parse_span};
+use crate::units::{ParseError, Size, parse_bind, parse_some_time, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -153,7 +153,7 @@ EXIT CODES
 #[derive(Args, Debug)]
 pub(crate) struct ServerArgs {
     /// The local address
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = parse_bind)]
     pub(crate) bind: String,
 }
 

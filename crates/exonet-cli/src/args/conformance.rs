@@ -6,7 +6,7 @@ use clap::Args;
 use exonet::PeerAddr;
 
 use crate::peers::parse_peer;
-use crate::units::parse_span;
+use crate::units::{parse_bind, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -54,6 +54,6 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, conflicts_with = "peer")]
     pub(crate) subject: bool,
     /// The address at which the subject listens; port 0 takes any free port
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", requires = "subject")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", requires = "subject", value_parser = parse_bind)]
     pub(crate) bind: String,
 }

@@ -11,7 +11,7 @@ use exonet::naming::Name;
 
 use super::MetricsArgs;
 use crate::peers::parse_id;
-use crate::units::{Size, at_least_one, parse_span};
+use crate::units::{Size, at_least_one, parse_bind, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -78,7 +78,7 @@ pub(crate) struct ListenArgs {
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
     /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub(crate) bind: Option<String>,
     /// Store messages and files in this directory
     #[arg(long, value_name = "DIR")]
@@ -90,7 +90,7 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     pub(crate) arrive: Option<NodeId>,
     /// The address at which to wait for it (the door)
-    #[arg(long, value_name = "ADDR", default_value = "[::]:0", requires = "arrive")]
+    #[arg(long, value_name = "ADDR", default_value = "[::]:0", requires = "arrive", value_parser = parse_bind)]
     pub(crate) door: String,
     /// Let others find this node by this name, in the service of --names; may be given several times
     #[arg(long = "name", value_name = "NAME")]

@@ -7,6 +7,7 @@ use exonet::naming::Name;
 use exonet::{NodeId, PeerAddr};
 
 use crate::peers::parse_id;
+use crate::units::parse_bind;
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -126,7 +127,7 @@ it.";
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct NamesServeArgs {
     /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub(crate) bind: Option<String>,
     /// Keep the names in this file [default: `names` in the directory of the identity]
     #[arg(long, value_name = "PATH")]

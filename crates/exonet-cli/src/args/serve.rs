@@ -10,7 +10,7 @@ use exonet::naming::Name;
 
 use super::MetricsArgs;
 use crate::peers::parse_id;
-use crate::units::{Size, parse_label, parse_span};
+use crate::units::{Size, parse_bind, parse_label, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -55,7 +55,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
     /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub(crate) bind: Option<String>,
     /// The method to serve; may be given several times
     #[arg(long = "method", value_name = "NAME", value_parser = parse_label, required_unless_present_any = ["echo", "sessions"])]
@@ -79,7 +79,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     pub(crate) arrive: Option<NodeId>,
     /// The address at which to wait for it (the door)
-    #[arg(long, value_name = "ADDR", default_value = "[::]:0", requires = "arrive")]
+    #[arg(long, value_name = "ADDR", default_value = "[::]:0", requires = "arrive", value_parser = parse_bind)]
     pub(crate) door: String,
     /// Let others find this node by this name, in the service of --names; may be given several times
     #[arg(long = "name", value_name = "NAME")]

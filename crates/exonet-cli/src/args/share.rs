@@ -7,7 +7,7 @@ use exonet::NodeId;
 
 use super::MetricsArgs;
 use crate::peers::parse_id;
-use crate::units::Size;
+use crate::units::{Size, parse_bind};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -43,7 +43,7 @@ pub(crate) struct ShareArgs {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
     /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub(crate) bind: Option<String>,
     /// Allow this node to fetch files, an id or a name; may be given several times
     #[arg(long, value_name = "PEER", value_parser = parse_id)]

@@ -47,6 +47,7 @@ pub(crate) struct ManArgs {
 const SERVICE_HELP: &str = "\
 EXAMPLES
   A listener that starts when you log in, and stores what arrives in ~/inbox:
+      mkdir -p ~/.config/systemd/user
       exon service listen --out ~/inbox > ~/.config/systemd/user/exon-listen.service
       systemctl --user enable --now exon-listen
       journalctl --user -u exon-listen
@@ -62,8 +63,9 @@ EXAMPLES
   The files of a directory for anyone who knows the address:
       exon service share ~/films --anyone > ~/.config/systemd/user/exon-share.service
 
-The paths of --out and of a shared directory become absolute. The unit goes to standard output;
-nothing is installed.";
+A unit for a user starts in the current directory, so relative paths stay valid. In a unit for the
+whole machine, the paths of --out and of a shared directory become absolute; write all other paths
+as absolute ones. The unit goes to standard output; nothing is installed.";
 
 /// Print a systemd unit that runs `exon listen`, `exon serve`, `exon share` or `exon up`
 #[derive(Args, Debug)]

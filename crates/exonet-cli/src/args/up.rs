@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{GatewayArgs, MetricsArgs};
-use crate::units::{Size, at_least_one, parse_span};
+use crate::units::{Size, at_least_one, parse_bind, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -42,7 +42,7 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
     /// The local address [default: any free port of all addresses]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub(crate) bind: Option<String>,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,

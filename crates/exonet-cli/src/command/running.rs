@@ -111,6 +111,11 @@ async fn running_identities() -> Vec<String> {
     found
 }
 
+/// The error that the process that runs the identity has not answered in time.
+pub(super) fn silent(settings: &Settings) -> Failure {
+    Failure::new(format!("the process that runs identity {} does not answer", settings.identity))
+}
+
 /// Whether `which` is this open message of `node`.
 pub(super) fn is(node: &Node, message: &OpenMessage, which: &Which) -> bool {
     let Some(waiting) = node.waiting(message, 0) else { return false };

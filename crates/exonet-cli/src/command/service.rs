@@ -31,6 +31,9 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
     let what = match &cli.command {
         Command::Listen(_) => "listen",
         Command::Serve(_) => "serve",
+        Command::Up(up) if up.detach => {
+            return Err(Failure::new("a service stays in the foreground: leave out --detach").wrong_usage());
+        }
         Command::Up(_) => "up",
         Command::Share(_) => "share",
         _ => {
@@ -61,8 +64,33 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
         make_absolute(&mut words, &share.directory, &path);
     }
     let start: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    settings.output.bytes(unit(what, &start.join(" "), args.system).as_bytes())?;
+    let whose = if args.system {
+        "User=exon\nStateDirectory=exonet\nEnvironment=EXONET_STATE=/var/lib/exonet\nProtectHome=true\n"
+            .into()
+    } else {
+        working_directory()?
+    };
+    settings.output.bytes(unit(what, &start.join(" "), &whose, args.system).as_bytes())?;
     Ok(Exit::Success)
+}
+
+/// The setting that makes relative paths mean the same in the unit as here. If the directory is gone by then, the unit starts
+/// all the same.
+fn working_directory() -> Result<String, Failure> {
+    let here =
+        std::env::current_dir().map_err(|e| Failure::new("cannot find the current directory").because(&e))?;
+    // This setting knows no quotes.
+    let odd = |path: &str| path.contains(char::is_control) || path.ends_with('\\') || path.trim() != path;
+    match here.to_str().filter(|path| !odd(path)) {
+        Some(path) => Ok(format!("WorkingDirectory=-{}\n", path.replace('%', "%%"))),
+        None => {
+            let why = format!(
+                "a unit cannot start in the current directory, {}",
+                escape(here.as_os_str().as_encoded_bytes())
+            );
+            Err(Failure::new(why).hint("write the unit in another directory"))
+        }
+    }
 }
 
 /// Makes a path absolute: a unit does not start in the directory where it was written.
@@ -86,12 +114,7 @@ fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-fn unit(what: &str, start: &str, system: bool) -> String {
-    let whose = if system {
-        "User=exon\nStateDirectory=exonet\nEnvironment=EXONET_STATE=/var/lib/exonet\nProtectHome=true\n"
-    } else {
-        ""
-    };
+fn unit(what: &str, start: &str, whose: &str, system: bool) -> String {
     let target = if system { "multi-user.target" } else { "default.target" };
     format!(
         "\

@@ -13,14 +13,19 @@ use crate::trace::{Timeline, too_much};
 pub(super) async fn run(settings: &Settings, args: &TraceArgs) -> Result<Exit, Failure> {
     let mut stop = std::pin::pin!(stop(args.timeout)?);
     let output = settings.output;
-    let process = running::find(settings).await?;
     let live = args.message.is_some() || args.count == Some(1);
     let wanted = Wanted {
         peer: args.peer.map(|peer| peer.to_string()),
         message: args.message.clone(),
         count: args.count,
     };
-    let mut hearer = process.ask(Request::Trace(wanted)).await?;
+    let asked = async { running::find(settings).await?.ask(Request::Trace(wanted)).await };
+    let mut hearer = tokio::select! {
+        stopped = &mut stop => {
+            return if stopped == Stop::TimedOut { Err(running::silent(settings)) } else { Ok(Exit::Interrupted) };
+        }
+        asked = asked => asked?,
+    };
     let mut timeline = Timeline::new(peers::names(settings), 0, live);
     let ended = loop {
         let reply = tokio::select! {

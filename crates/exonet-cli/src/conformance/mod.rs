@@ -111,9 +111,9 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     if let Some(name) = args.only.iter().find(|name| !CHECKS.iter().any(|check| check.name == name.as_str()))
     {
-        return Err(
-            Failure::new(format!("there is no check {name:?}")).hint("`exon conformance --list` shows them")
-        );
+        return Err(Failure::new(format!("there is no check {name:?}"))
+            .hint("`exon conformance --list` shows them")
+            .wrong_usage());
     }
     let target = Target { id: peer.id, address: stand::address(peer).await?, seed: args.seed };
     let began = Instant::now();

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use exonet::follow::{Follow, Follower};
 use exonet::{MessageId, Node, NodeId};
-use exonet_proto::{Incarnation, Slot};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -76,34 +75,14 @@ fn begin(node: &Node, wanted: &Wanted) -> Result<(Follower, u32), Reply> {
             let none = || refusal(format!("there is no message {number} in the outbox"));
             Follow::Open(found.ok_or_else(none)?.message.key)
         }
-        Err(_) => Follow::Named(named(message).ok_or_else(|| {
-            refusal(format!(
-                "{message:?} is not a message: write its number in the outbox, or its id, NODE/RECORD/SLOT"
-            ))
-        })?),
+        Err(_) => {
+            let id: MessageId = message.parse().map_err(|_| {
+                refusal(format!(
+                    "{message:?} is not a message: write its number in the outbox, or its id, NODE/RECORD/SLOT"
+                ))
+            })?;
+            Follow::Named(id)
+        }
     };
     Ok((node.follow(which).map_err(failed)?, 1))
-}
-
-/// Parses a message id, as all commands write it.
-fn named(text: &str) -> Option<MessageId> {
-    let mut parts = text.split('/');
-    let (sender, r, s) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?.parse().ok()?);
-    let r = if r == "-" { Incarnation::UNNAMED } else { Incarnation(r.parse().ok()?) };
-    parts.next().is_none().then_some(MessageId { sender, r, s: Slot(s) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_read_as_they_are_written() {
-        for r in [Incarnation(7), Incarnation::UNNAMED] {
-            let id = MessageId { sender: NodeId([3; 32]), r, s: Slot(18) };
-            assert_eq!(named(&id.to_string()), Some(id));
-            assert_eq!(named(&format!("{id}/1")), None);
-        }
-        assert_eq!(named("x/1/1"), None);
-    }
 }

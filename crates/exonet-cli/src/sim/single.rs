@@ -13,12 +13,20 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
+/// The form of a trace.
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Json,
+}
+
 /// Runs one world. With `trace`, it prints everything that happens.
 pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let stop = stop(None)?;
     let whole = schedule.clone();
-    let running = tokio::task::spawn_blocking(move || world(&schedule, trace));
+    let traced = trace.then_some(if settings.output.is_json() { Form::Json } else { Form::Text });
+    let running = tokio::task::spawn_blocking(move || world(&schedule, traced));
     let (report, shrunk) = tokio::select! {
         done = running => done.map_err(|e| Failure::new("the world has failed").because(&e))??,
         _ = stop => return Ok(Exit::Interrupted),
@@ -42,14 +50,17 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
 }
 
 /// Returns the report and, if there was a violation, the smallest schedule that shows it.
-fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Box<Small>>), Failure> {
+fn world(schedule: &Schedule, traced: Option<Form>) -> Result<(Report, Option<Box<Small>>), Failure> {
     let scenario = schedule.scenario();
-    let report = if trace {
+    let report = if let Some(form) = traced {
         let mut out = io::BufWriter::new(io::stdout().lock());
         let mut written = Ok(());
         let report = scenario::run_traced(&scenario, &mut |lines| {
             if written.is_ok() {
-                written = out.write_all(lines.as_bytes());
+                written = match form {
+                    Form::Text => out.write_all(lines.as_bytes()),
+                    Form::Json => in_json(&mut out, lines),
+                };
             }
         });
         written.and_then(|()| out.flush()).map_err(|error| Failure::output(&error))?;
@@ -57,6 +68,14 @@ fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Box<Small>>
     } else {
         scenario::run(&scenario)
     };
-    let shrunk = if report.findings.is_empty() || trace { None } else { small(schedule) };
+    let shrunk = if report.findings.is_empty() || traced.is_some() { None } else { small(schedule) };
     Ok((report, shrunk))
+}
+
+fn in_json(out: &mut impl Write, lines: &str) -> io::Result<()> {
+    for line in lines.lines() {
+        serde_json::to_writer(&mut *out, &serde_json::json!({ "type": "trace", "line": line }))?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
 }

@@ -69,7 +69,7 @@ fn checks_have_names() {
     let listed = world.run(&["conformance", "--list"]).expect(0).stdout;
     assert!(listed.lines().any(|line| line.starts_with("streams ") && line.ends_with("Streams")), "{listed}");
     let nobody = "ahk6tf3oco4p4sqn2wc6ai2crd72dhkdsfyqq24cwfldfadwnwxxdbvv@127.0.0.1:9";
-    let wrong = world.run(&["conformance", nobody, "--only", "nothing"]).expect(1);
+    let wrong = world.run(&["conformance", nobody, "--only", "nothing"]).expect(2);
     assert!(
         wrong.stderr.contains("there is no check \"nothing\"") && wrong.stderr.contains("--list"),
         "{}",

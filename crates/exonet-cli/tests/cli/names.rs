@@ -181,10 +181,10 @@ fn what_cannot_start_makes_no_identity() {
     let world = World::new();
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    for bind in ["nowhere", "192.0.2.1:4000", &taken] {
-        let ended = world.run(&["listen", "--bind", bind]).expect(1);
+    for (bind, code) in [("nowhere", 2), ("192.0.2.1:4000", 1), (&taken, 1)] {
+        let ended = world.run(&["listen", "--bind", bind]).expect(code);
         assert!(ended.stderr.contains(bind), "{}", ended.stderr);
-        world.run(&["serve", "--echo", "--bind", bind]).expect(1);
+        world.run(&["serve", "--echo", "--bind", bind]).expect(code);
     }
     assert!(!world.path("state").exists(), "{}", arg(&world.path("state")));
 }

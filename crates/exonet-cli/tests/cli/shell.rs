@@ -46,8 +46,13 @@ fn a_unit_says_what_runs() {
     let start = unit.lines().find(|line| line.starts_with("ExecStart=/")).unwrap();
     assert!(start.contains(" listen --out \"/") && start.contains("in box\" --allow "), "{start}");
     assert!(unit.contains("SuccessExitStatus=130") && unit.contains("WantedBy=default.target"), "{unit}");
+    // Relative paths of other options mean the same in the unit.
+    let here = std::env::current_dir().unwrap();
+    assert!(unit.contains(&format!("WorkingDirectory=-{}\n", here.display())), "{unit}");
     let system = world.run(&["service", "--system", "serve", "--echo"]).expect(0).stdout;
     assert!(system.contains("User=exon") && system.contains("EXONET_STATE=/var/lib/exonet"), "{system}");
+    assert!(!system.contains("WorkingDirectory"), "{system}");
+    assert!(world.run(&["service", "up", "--detach"]).expect(2).stderr.contains("--detach"));
     let up = world.run(&["service", "up", "--as", "shop"]).expect(0).stdout;
     assert!(up.contains(" up --as shop\n"), "{up}");
     let injected = world.run(&["service", "listen", "--out", "a\nExecStartPre=/bin/true"]).expect(2);

@@ -68,3 +68,12 @@ fn a_trace_that_is_read_no_further_ends_without_a_word() {
     let ended = command.stdout(writer).output().unwrap();
     assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(1), ""));
 }
+
+#[test]
+fn a_trace_for_a_script_has_a_line_of_json_for_each_line() {
+    let args = ["sim", "--seed", "1", "--profile", "calm", "--trace"];
+    let text = World::new().run(&args).expect(0).stdout;
+    let lines = World::new().run(&[&args[..], &["--json"]].concat()).expect(0).of_type("trace");
+    assert!(lines.len() > 100);
+    assert!(lines.iter().zip(text.lines()).all(|(line, text)| line["line"] == text));
+}

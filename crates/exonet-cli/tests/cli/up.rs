@@ -571,3 +571,16 @@ fn a_node_may_run_without_a_terminal_until_it_is_ended() {
     assert!(not_up.stderr.contains("`exon listen` runs this identity"), "{}", not_up.stderr);
     drop(listener);
 }
+
+#[test]
+fn a_process_that_is_stopped_does_not_hold_up_a_command_with_a_time_limit() {
+    let world = World::new();
+    let up = world.up(&[]);
+    up.running.signal(Signal::STOP);
+    let told = world.run(&["down", "--as", "sender", "--timeout", "100ms"]).expect(1);
+    assert!(told.stderr.contains("does not answer"), "{}", told.stderr);
+    let told = world.run(&["trace", "--as", "sender", "--timeout", "100ms"]).expect(1);
+    assert!(told.stderr.contains("does not answer"), "{}", told.stderr);
+    up.running.signal(Signal::CONT);
+    world.run(&["down", "--as", "sender"]).expect(0);
+}

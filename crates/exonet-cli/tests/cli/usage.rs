@@ -94,7 +94,7 @@ fn errors_name_the_thing() {
         (&["call", &peer, "method", "--state", "it's no where"], 1, r"--new --state 'it'\''s no where'"),
         (&["id", "../up", "--new"], 1, "../up"),
         (&["id", "x", "--new", "--state", arg(&below_file)], 1, "below"),
-        (&["listen", "--bind", "nowhere"], 1, "nowhere"),
+        (&["listen", "--bind", "nowhere"], 2, "nowhere"),
         (&["listen", "--bind", &taken], 1, &taken),
         (&["listen", "--bind", "192.0.2.1:4000"], 1, "192.0.2.1:4000"),
         (&["listen", "--bind", "127.0.0.1:0", "--out", arg(&below_file)], 1, "below"),
