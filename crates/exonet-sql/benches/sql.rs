@@ -27,16 +27,18 @@ const CLIENTS: u64 = 16;
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(4);
 const LATENCIES: usize = 400;
+/// The rows of which each transaction updates one. There are so many that transactions hardly ever wait for each other.
+const ACCOUNTS: u64 = 10_000;
 
 /// The application's own work: one insert, if it is to be, and one update.
-async fn work(conn: &mut PgConnection, client: u64, inserts: bool) -> Result<(), sqlx::Error> {
-    let client = i64::try_from(client).unwrap_or_default();
+async fn work(conn: &mut PgConnection, account: u64, inserts: bool) -> Result<(), sqlx::Error> {
+    let account = i64::try_from(account % ACCOUNTS).unwrap_or_default();
     if inserts {
-        let insert = sqlx::query("insert into entry (client, text) values ($1, $2)");
-        insert.bind(client).bind("forty-two bytes of what an application says").execute(&mut *conn).await?;
+        let insert = sqlx::query("insert into entry (account, text) values ($1, $2)");
+        insert.bind(account).bind("forty-two bytes of what an application says").execute(&mut *conn).await?;
     }
     let update = sqlx::query("update account set balance = balance + 1 where id = $1");
-    update.bind(client).execute(conn).await.map(drop)
+    update.bind(account).execute(conn).await.map(drop)
 }
 
 /// Transactions a second, of clients that send what `peer` says.
@@ -47,11 +49,13 @@ async fn clients(pool: &PgPool, peer: Option<PeerAddr>, inserts: bool, done: Arc
         let (pool, peer, done) = (pool.clone(), peer.clone(), Arc::clone(&done));
         tasks.spawn(async move {
             let mut connection = pool.acquire().await.unwrap();
+            let mut account = client * ACCOUNTS / CLIENTS;
             while Instant::now() < until {
+                account += 1;
                 let mut tx = connection.begin().await.unwrap();
-                work(&mut tx, client, inserts).await.unwrap();
+                work(&mut tx, account, inserts).await.unwrap();
                 if let Some(peer) = &peer {
-                    let body = [client, u64::from(inserts)].map(u64::to_be_bytes).concat();
+                    let body = [account, u64::from(inserts)].map(u64::to_be_bytes).concat();
                     Outbox::send(&mut tx, peer, body).await.unwrap();
                 }
                 tx.commit().await.unwrap();
@@ -95,9 +99,9 @@ async fn main() {
     for pool in [&shop_db, &bank_db] {
         exonet_sql::migrate(pool).await.unwrap();
         for sql in [
-            "create table entry (id bigint generated always as identity primary key, client bigint, text text)",
+            "create table entry (id bigint generated always as identity primary key, account bigint, text text)",
             "create table account (id bigint primary key, balance bigint not null)",
-            "insert into account select generate_series(0, 63), 0",
+            "insert into account select generate_series(0, 9999), 0",
         ] {
             sqlx::query(sql).execute(pool).await.unwrap();
         }
