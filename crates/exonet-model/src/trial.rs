@@ -89,7 +89,7 @@ pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
     let chosen: Vec<(usize, &Entry)> = chosen.map(|(_, mutant)| mutant).collect();
     let all = BINARIES.iter().copied().collect();
     let named: BTreeSet<&str> = chosen.iter().map(|(_, mutant)| mutant.found_in.as_str()).collect();
-    let binaries = build(&copy, if *search { &all } else { &named })?;
+    let binaries = build(&copy, if *search { &all } else { &named }, names.is_empty() && share.is_none())?;
     let mut usual = Usual::default();
     if !*search {
         eprintln!("{} s; the tests without a mutant", began.elapsed().as_secs());
@@ -208,11 +208,16 @@ impl Binary {
 
 /// Builds these of the tests of the core and of the simulator, apart from those without mutants: Cargo would take one
 /// for the other. Gives each binary's path by its name.
-fn build(copy: &Path, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, Binary>, String> {
+fn build(copy: &Path, wanted: &BTreeSet<&str>, every: bool) -> Result<BTreeMap<String, Binary>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args(["test", "--no-run", "--locked", "-p", "exonet-proto", "-p", "exonet-sim"]);
-    // With all mutants in it, the core takes longer to be optimised than its tests take without that.
-    for setting in ["package.exonet-proto.opt-level=0", "package.exonet-sim.opt-level=0", "debug=false"] {
+    // With all mutants in it, the core takes long to be optimised: that pays only if every mutant is tried.
+    let optimised: &[&str] = if every {
+        &["package.exonet-proto.opt-level=1"]
+    } else {
+        &["package.exonet-proto.opt-level=0", "package.exonet-sim.opt-level=0"]
+    };
+    for setting in optimised.iter().chain(&["debug=false"]) {
         cargo.args(["--config", &format!("profile.dev.{setting}")]);
     }
     for name in wanted {
