@@ -1,7 +1,7 @@
 //! The node behind a command.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use exonet::config::Config;
@@ -21,9 +21,11 @@ use crate::units::counted;
 /// The time limit for closing the node of a command that is done or was stopped.
 pub(crate) const GOODBYE: Duration = Duration::from_millis(300);
 
-/// The default address of a listener. The port is E-X-O-N on the keys of a telephone.
-const EVERYWHERE: &str = "[::]:3966";
-const EVERYWHERE_V4: &str = "0.0.0.0:3966";
+/// The default port of a listener: E-X-O-N on the keys of a telephone.
+const PORT: u16 = 3966;
+/// The default address of a listener, and the one of a machine without IPv6.
+const EVERYWHERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), PORT);
+const EVERYWHERE_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT);
 
 /// How long a node that starts again waits for the lock of its directory, and the interval between two attempts.
 const HELD: Duration = Duration::from_secs(10);
@@ -100,7 +102,7 @@ fn needs_hint(peer: &PeerAddr) -> Result<(), Failure> {
 /// `again`, its former address, if possible. Also returns the messages of a former run.
 pub(crate) async fn background(
     settings: &Settings,
-    again: Option<String>,
+    again: Option<SocketAddr>,
     args: &UpArgs,
 ) -> Result<(Node, Vec<(OpenMessage, Receipt)>), Failure> {
     let change = |config: &mut Config| {
@@ -108,7 +110,7 @@ pub(crate) async fn background(
         config.limits.queued_messages = args.queue.get();
         config.limits.queued_bytes = usize::try_from(args.queue_bytes.0).unwrap_or(usize::MAX);
     };
-    let build = async |bind: Option<&str>| {
+    let build = async |bind: Option<SocketAddr>| {
         let builder = settings.apply(Node::builder(gateway::allow(&args.gateway))).await?.config(change);
         let builder = match bind {
             Some(bind) => builder.bind(bind),
@@ -116,10 +118,9 @@ pub(crate) async fn background(
         };
         Ok(builder.build().await)
     };
-    let bind = args.bind.as_deref();
     let built = match again {
-        Some(again) => built_again(settings, &again, bind, build).await?,
-        None => build(bind).await?,
+        Some(again) => built_again(settings, again, args.bind, build).await?,
+        None => build(args.bind).await?,
     };
     started(settings, built)
 }
@@ -127,7 +128,7 @@ pub(crate) async fn background(
 /// A node that peers reach at `bind`, with settings changed.
 pub(crate) async fn at(
     settings: &Settings,
-    bind: Option<&str>,
+    bind: Option<SocketAddr>,
     allow: &[NodeId],
     change: impl Fn(&mut Config),
 ) -> Result<Node, Failure> {
@@ -137,11 +138,11 @@ pub(crate) async fn at(
 
 async fn built(
     settings: &Settings,
-    bind: Option<&str>,
+    bind: Option<SocketAddr>,
     allow: &[NodeId],
     change: &impl Fn(&mut Config),
 ) -> Result<Result<Node, BuildError>, Failure> {
-    let build = async |bind: &str| {
+    let build = async |bind: SocketAddr| {
         let allow = if allow.is_empty() { Allow::anyone() } else { Allow::only(allow.iter().copied()) };
         let builder = settings.apply(Node::builder(allow)).await?.bind(bind).config(change);
         Ok(builder.build().await)
@@ -164,14 +165,14 @@ fn started(
 /// now.
 pub(crate) async fn at_again(
     settings: &Settings,
-    again: Option<String>,
-    bind: Option<&str>,
+    again: Option<SocketAddr>,
+    bind: Option<SocketAddr>,
     allow: &[NodeId],
     change: impl Fn(&mut Config),
 ) -> Result<Node, Failure> {
     let Some(again) = again else { return at(settings, bind, allow, change).await };
-    let build = async |bind: Option<&str>| built(settings, bind, allow, &change).await;
-    let built = built_again(settings, &again, bind, build).await?;
+    let build = async |bind: Option<SocketAddr>| built(settings, bind, allow, &change).await;
+    let built = built_again(settings, again, bind, build).await?;
     started(settings, built).map(|(node, _)| node)
 }
 
@@ -179,9 +180,9 @@ pub(crate) async fn at_again(
 /// `bind`. If another command has locked the directory meanwhile, waits until that command releases it.
 async fn built_again(
     settings: &Settings,
-    again: &str,
-    bind: Option<&str>,
-    build: impl AsyncFn(Option<&str>) -> Result<Result<Node, BuildError>, Failure>,
+    again: SocketAddr,
+    bind: Option<SocketAddr>,
+    build: impl AsyncFn(Option<SocketAddr>) -> Result<Result<Node, BuildError>, Failure>,
 ) -> Result<Result<Node, BuildError>, Failure> {
     let (until, mut noted) = (Instant::now() + HELD, false);
     loop {
@@ -199,13 +200,12 @@ async fn built_again(
 }
 
 /// Fails if no node can bind `bind`. This is checked before an identity is created for a node.
-pub(crate) async fn can_bind(bind: Option<&str>) -> Result<(), Failure> {
-    let tried = somewhere(bind, async |bind: &str| Ok(try_bind(bind))).await?;
+pub(crate) async fn can_bind(bind: Option<SocketAddr>) -> Result<(), Failure> {
+    let tried = somewhere(bind, async |bind: SocketAddr| Ok(try_bind(bind))).await?;
     tried.map_err(|error| Failure::new("cannot start the node").because(&error))
 }
 
-fn try_bind(text: &str) -> Result<(), BuildError> {
-    let address: SocketAddr = text.parse().map_err(|_| BuildError::Address(text.to_owned()))?;
+fn try_bind(address: SocketAddr) -> Result<(), BuildError> {
     // The address is released at once, for the node.
     UdpSocket::bind(address).map(drop).map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => BuildError::AddressInUse(address),
@@ -215,8 +215,8 @@ fn try_bind(text: &str) -> Result<(), BuildError> {
 
 /// Builds at `bind`, or at the default address of listeners.
 async fn somewhere<T>(
-    bind: Option<&str>,
-    build: impl AsyncFn(&str) -> Result<Result<T, BuildError>, Failure>,
+    bind: Option<SocketAddr>,
+    build: impl AsyncFn(SocketAddr) -> Result<Result<T, BuildError>, Failure>,
 ) -> Result<Result<T, BuildError>, Failure> {
     match bind {
         Some(bind) => build(bind).await,

@@ -1,7 +1,6 @@
 //! Sizes, spans and shares as people write them.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -20,8 +19,6 @@ pub(crate) enum ParseError {
     Label(usize),
     #[error("{0:?} is not a share: write 5% or 0.05, from 0 to 1")]
     Share(String),
-    #[error("{0:?} is not an address with a port: write 0.0.0.0:3966, [::]:3966 or 127.0.0.1:0")]
-    Bind(String),
 }
 
 /// Splits `1.5GiB` into its number and its unit.
@@ -105,12 +102,6 @@ pub(crate) fn at_least_one<N: FromStr>(text: &str) -> Result<N, ParseError> {
 /// A tag or a method.
 pub(crate) fn parse_label(text: &str) -> Result<String, ParseError> {
     if text.len() <= 255 { Ok(text.to_owned()) } else { Err(ParseError::Label(text.len())) }
-}
-
-/// An address of this machine to listen at, as it was written.
-pub(crate) fn parse_bind(text: &str) -> Result<String, ParseError> {
-    let parsed = text.parse::<SocketAddr>();
-    parsed.map(|_| text.to_owned()).map_err(|_| ParseError::Bind(text.to_owned()))
 }
 
 /// A span of time that is not zero.

@@ -1,12 +1,14 @@
 //! `exon bench`.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use exonet::PeerAddr;
 
+use super::parse_address;
 use crate::peers::parse_peer;
-use crate::units::{ParseError, Size, parse_bind, parse_some_time, parse_span};
+use crate::units::{ParseError, Size, parse_some_time, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -153,8 +155,8 @@ EXIT CODES
 #[derive(Args, Debug)]
 pub(crate) struct ServerArgs {
     /// The local address
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = parse_bind)]
-    pub(crate) bind: String,
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = parse_address)]
+    pub(crate) bind: SocketAddr,
 }
 
 /// What to measure.

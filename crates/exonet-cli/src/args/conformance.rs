@@ -1,12 +1,14 @@
 //! `exon conformance`.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
 use exonet::PeerAddr;
 
+use super::parse_address;
 use crate::peers::parse_peer;
-use crate::units::{parse_bind, parse_span};
+use crate::units::parse_span;
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -54,6 +56,6 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, conflicts_with = "peer")]
     pub(crate) subject: bool,
     /// The address at which the subject listens; port 0 takes any free port
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", requires = "subject", value_parser = parse_bind)]
-    pub(crate) bind: String,
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", requires = "subject", value_parser = parse_address)]
+    pub(crate) bind: SocketAddr,
 }

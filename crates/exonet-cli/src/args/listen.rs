@@ -1,6 +1,7 @@
 //! `exon listen`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,9 +10,9 @@ use clap::Args;
 use exonet::NodeId;
 use exonet::naming::Name;
 
-use super::MetricsArgs;
+use super::{MetricsArgs, parse_address};
 use crate::peers::parse_id;
-use crate::units::{Size, at_least_one, parse_bind, parse_span};
+use crate::units::{Size, at_least_one, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -78,8 +79,8 @@ pub(crate) struct ListenArgs {
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
     /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
-    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
-    pub(crate) bind: Option<String>,
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) bind: Option<SocketAddr>,
     /// Store messages and files in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -90,8 +91,8 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     pub(crate) arrive: Option<NodeId>,
     /// The address at which to wait for it (the door)
-    #[arg(long, value_name = "ADDR", default_value = "[::]:0", requires = "arrive", value_parser = parse_bind)]
-    pub(crate) door: String,
+    #[arg(long, value_name = "ADDR", default_value = "[::]:0", requires = "arrive", value_parser = parse_address)]
+    pub(crate) door: SocketAddr,
     /// Let others find this node by this name, in the service of --names; may be given several times
     #[arg(long = "name", value_name = "NAME")]
     pub(crate) called: Vec<Name>,

@@ -1,5 +1,6 @@
 //! `exon names`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -7,7 +8,6 @@ use exonet::naming::Name;
 use exonet::{NodeId, PeerAddr};
 
 use crate::peers::parse_id;
-use crate::units::parse_bind;
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -127,8 +127,8 @@ it.";
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct NamesServeArgs {
     /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
-    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
-    pub(crate) bind: Option<String>,
+    #[arg(long, value_name = "ADDR", value_parser = super::parse_address)]
+    pub(crate) bind: Option<SocketAddr>,
     /// Keep the names in this file [default: `names` in the directory of the identity]
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Option<PathBuf>,

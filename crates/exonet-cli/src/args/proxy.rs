@@ -1,14 +1,16 @@
 //! `exon proxy`.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use exonet::NodeId;
 use exonet::naming::Name;
 
+use super::parse_address;
 use crate::peers::parse_id;
 use crate::tunnel::{Pattern, Place};
-use crate::units::{Size, parse_bind, parse_span};
+use crate::units::{Size, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -56,8 +58,8 @@ pub(crate) enum ProxyCommand {
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct ProxyServeArgs {
     /// The address at which to wait for near ends; port 0 takes any free port [default: port 3966 of all addresses]
-    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
-    pub(crate) bind: Option<String>,
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) bind: Option<SocketAddr>,
     /// Allow connections to this target; may be given several times
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "allow_listen")]
     pub(crate) allow_to: Vec<Pattern>,

@@ -1,6 +1,7 @@
 //! `exon serve`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -8,9 +9,9 @@ use clap::{Args, Command};
 use exonet::NodeId;
 use exonet::naming::Name;
 
-use super::MetricsArgs;
+use super::{MetricsArgs, parse_address};
 use crate::peers::parse_id;
-use crate::units::{Size, parse_bind, parse_label, parse_span};
+use crate::units::{Size, parse_label, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -55,8 +56,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
     /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
-    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
-    pub(crate) bind: Option<String>,
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) bind: Option<SocketAddr>,
     /// The method to serve; may be given several times
     #[arg(long = "method", value_name = "NAME", value_parser = parse_label, required_unless_present_any = ["echo", "sessions"])]
     pub(crate) methods: Vec<String>,
@@ -79,8 +80,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     pub(crate) arrive: Option<NodeId>,
     /// The address at which to wait for it (the door)
-    #[arg(long, value_name = "ADDR", default_value = "[::]:0", requires = "arrive", value_parser = parse_bind)]
-    pub(crate) door: String,
+    #[arg(long, value_name = "ADDR", default_value = "[::]:0", requires = "arrive", value_parser = parse_address)]
+    pub(crate) door: SocketAddr,
     /// Let others find this node by this name, in the service of --names; may be given several times
     #[arg(long = "name", value_name = "NAME")]
     pub(crate) called: Vec<Name>,

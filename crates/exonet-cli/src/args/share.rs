@@ -1,13 +1,14 @@
 //! `exon share`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use exonet::NodeId;
 
-use super::MetricsArgs;
+use super::{MetricsArgs, parse_address};
 use crate::peers::parse_id;
-use crate::units::{Size, parse_bind};
+use crate::units::Size;
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -43,8 +44,8 @@ pub(crate) struct ShareArgs {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
     /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
-    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
-    pub(crate) bind: Option<String>,
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) bind: Option<SocketAddr>,
     /// Allow this node to fetch files, an id or a name; may be given several times
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) allow: Vec<NodeId>,

@@ -1,12 +1,13 @@
 //! `exon up` and `exon down`.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{GatewayArgs, MetricsArgs};
-use crate::units::{Size, at_least_one, parse_bind, parse_span};
+use super::{GatewayArgs, MetricsArgs, parse_address};
+use crate::units::{Size, at_least_one, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -42,8 +43,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
     /// The local address [default: any free port of all addresses]
-    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
-    pub(crate) bind: Option<String>,
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) bind: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,
     /// Keep at most this many open messages to each peer; commands that hand over more wait for room

@@ -29,7 +29,7 @@ struct Ready {
 
 pub(super) async fn serve(settings: &Settings, args: &ServerArgs) -> Result<Exit, Failure> {
     let stop = stop(None)?;
-    let node = node::at(settings, Some(&args.bind), &[], |_| ()).await?;
+    let node = node::at(settings, Some(args.bind), &[], |_| ()).await?;
     let echo = |mut request: Request| async move { request.body.bytes(u64::MAX).await };
     let calls = node.serve(METHOD, echo).concurrency(usize::MAX >> 4).start();
     let _calls = calls.map_err(|e| Failure::new("cannot serve calls").because(&e))?;

@@ -15,7 +15,7 @@ pub(super) async fn run(settings: &Settings, args: &ConformanceArgs) -> Result<E
         if !args.subject {
             return conformance::list(settings);
         }
-        let node = node::at(settings, Some(&args.bind), &[], |_| ()).await?;
+        let node = node::at(settings, Some(args.bind), &[], |_| ()).await?;
         let subject = conformance::subject(&node)?;
         announce_subject(settings, &node)?;
         stop.await;

@@ -235,11 +235,11 @@ pub(super) async fn stand_for(settings: &Settings, node: &Node, names: &[Name]) 
 
 async fn serve(settings: &Settings, args: &NamesServeArgs) -> Result<Exit, Failure> {
     if !settings.identity.is_there()? {
-        node::can_bind(args.bind.as_deref()).await?;
+        node::can_bind(args.bind).await?;
     }
     be_somebody(settings)?;
     let mut stopped = pin!(stop(None)?);
-    let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
+    let node = node::at(settings, args.bind, &args.allow, |config| {
         // Nothing would ever read messages.
         config.takes.messages = false;
     })

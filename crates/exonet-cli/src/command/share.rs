@@ -101,11 +101,11 @@ pub(super) async fn run(settings: &Settings, args: ShareArgs) -> Result<Exit, Fa
     let shelf = Shelf::open(&args.directory, args.hidden)
         .map_err(|error| Failure::path("share", &args.directory, &error))?;
     if !settings.identity.is_there()? {
-        node::can_bind(args.bind.as_deref()).await?;
+        node::can_bind(args.bind).await?;
     }
     be_somebody(settings)?;
     let metrics = Metrics::open(settings, &args.metrics, "share").await?;
-    let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
+    let node = node::at(settings, args.bind, &args.allow, |config| {
         config.tell_refused = !args.silent;
         // Nothing would ever read messages.
         config.takes.messages = false;

@@ -54,9 +54,9 @@ impl Begin {
     }
 
     /// The address to bind, if it differs from the one of the command line.
-    pub(super) fn bind(self) -> Option<String> {
+    pub(super) fn bind(self) -> Option<SocketAddr> {
         match self {
-            Self::Again(at) => Some(at.to_string()),
+            Self::Again(at) => Some(at),
             Self::First => None,
         }
     }

@@ -1,5 +1,6 @@
 //! The door, which receives an identity.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,11 +31,11 @@ const REFUSED: u32 = 1;
 
 /// The parameters of a door.
 #[derive(Debug)]
-pub(crate) struct Door<'a> {
+pub(crate) struct Door {
     /// The identity that the door waits for. The door refuses any other.
     pub(crate) id: NodeId,
     /// The address of the door.
-    pub(crate) bind: &'a str,
+    pub(crate) bind: SocketAddr,
 }
 
 #[derive(Serialize)]
@@ -66,7 +67,7 @@ impl Arrival {
 }
 
 /// Waits until the identity of `settings` lives here. None: it lives here, and no door is open.
-pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<Option<Arrival>, Failure> {
+pub(crate) async fn take_in(settings: &Settings, door: &Door) -> Result<Option<Arrival>, Failure> {
     let path = settings.identity.place()?;
     let unknown = |error: &StateError| Failure::new("cannot accept the identity").because(error);
     let ceded = state::ceded(path).map_err(|error| unknown(&error))?;
@@ -119,7 +120,7 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<Opti
 }
 
 /// Repeats the confirmation: the identity arrived in a former run, and its former place may not know that.
-async fn say_again(settings: &Settings, vestibule: Vestibule, bind: &str) -> Result<Arrival, Failure> {
+async fn say_again(settings: &Settings, vestibule: Vestibule, bind: SocketAddr) -> Result<Arrival, Failure> {
     let keeper = Keeper::open(settings, vestibule, bind, Told::Again).await?;
     settings
         .note("the identity lives here; the machine that it came from may not know that. There, run again:");
@@ -172,7 +173,7 @@ impl Keeper {
     async fn open(
         settings: &Settings,
         vestibule: Vestibule,
-        bind: &str,
+        bind: SocketAddr,
         told: Told,
     ) -> Result<Self, Failure> {
         let node = Node::builder(Allow::anyone()).state_dir(vestibule.state()).bind(bind);

@@ -129,7 +129,12 @@ struct OnTerminal {
 }
 
 impl OnTerminal {
-    fn start(world: &World) -> Self {
+    /// None if the machine has no `script`.
+    fn start(world: &World) -> Option<Self> {
+        if Command::new("script").arg("--version").output().is_err() {
+            skipped("script is not here");
+            return None;
+        }
         let mut command = Command::new("script");
         let exon = env!("CARGO_BIN_EXE_exon");
         let code = world.path("code");
@@ -148,7 +153,7 @@ impl OnTerminal {
                 seen.lock().unwrap().extend_from_slice(&bytes[..read]);
             }
         });
-        Self { child, shown }
+        Some(Self { child, shown })
     }
 
     fn shows(&self, text: &str) -> bool {
@@ -169,13 +174,10 @@ impl Drop for OnTerminal {
 
 #[test]
 fn the_terminal_is_put_back() {
-    if Command::new("script").arg("--version").output().is_err() {
-        return skipped("script is not here");
-    }
     let world = World::new();
     let _listener = listening(&world);
     for (typed, code) in [("q", 0), ("\x03", 130)] {
-        let mut watching = OnTerminal::start(&world);
+        let Some(mut watching) = OnTerminal::start(&world) else { return };
         // Blanks are jumps there: no two words stand together.
         until("a picture", || watching.shows("LOSS"));
         watching.types("?");
@@ -192,12 +194,9 @@ fn the_terminal_is_put_back() {
 
 #[test]
 fn a_terminal_that_goes_away_ends_it_in_order() {
-    if Command::new("script").arg("--version").output().is_err() {
-        return skipped("script is not here");
-    }
     let world = World::new();
     let _listener = listening(&world);
-    let mut watching = OnTerminal::start(&world);
+    let Some(mut watching) = OnTerminal::start(&world) else { return };
     until("a picture", || watching.shows("LOSS"));
     watching.child.kill().unwrap();
     let code = || std::fs::read_to_string(world.path("code")).unwrap_or_default();

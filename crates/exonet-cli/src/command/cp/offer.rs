@@ -1,5 +1,6 @@
 //! `exon cp --code`: offers files to the node that knows the code, and copies them there.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,10 +102,10 @@ pub(in crate::command) async fn run(settings: Settings, args: &CpArgs) -> Result
 /// Starts a node at any port of all addresses.
 async fn wherever(settings: &Settings) -> Result<Node, Failure> {
     let change = |config: &mut exonet::config::Config| config.takes.messages = false;
-    match node::at(settings, Some("[::]:0"), &[], change).await {
+    match node::at(settings, Some((Ipv6Addr::UNSPECIFIED, 0).into()), &[], change).await {
         Ok(node) => Ok(node),
         // Machines without IPv6 are common.
-        Err(_) => node::at(settings, Some("0.0.0.0:0"), &[], change).await,
+        Err(_) => node::at(settings, Some((Ipv4Addr::UNSPECIFIED, 0).into()), &[], change).await,
     }
 }
 

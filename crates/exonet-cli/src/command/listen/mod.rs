@@ -74,11 +74,11 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
         drop(Exec::new(settings, args)?);
     }
     let arrival = match args.arrive {
-        Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
+        Some(id) => take_in(settings, &Door { id, bind: args.door }).await?,
         None => None,
     };
     if !settings.identity.is_there()? {
-        node::can_bind(args.bind.as_deref()).await?;
+        node::can_bind(args.bind).await?;
     }
     be_somebody(settings)?;
     let leave = Leave::default();
@@ -123,7 +123,7 @@ impl Life<'_> {
         begin.greet(settings, &node);
         stand_for(settings, &node, &args.called).await?;
         answers(settings, self.arrival);
-        if begin.bind() != Some(node.local_addr().to_string()) {
+        if begin.bind() != Some(node.local_addr()) {
             announce(settings, &node, &args.allow, "send", self.stores())?;
         }
         let interrupted = tokio::select! {
@@ -154,7 +154,7 @@ impl Life<'_> {
             // A piece of a file is assembled in memory.
             config.limits.stream_above = copy::LONGEST_PIECE;
         };
-        node::at_again(self.settings, begin.bind(), args.bind.as_deref(), &args.allow, change).await
+        node::at_again(self.settings, begin.bind(), args.bind, &args.allow, change).await
     }
 
     /// Describes what the node does with messages and files.

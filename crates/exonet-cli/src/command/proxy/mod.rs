@@ -29,11 +29,11 @@ pub(super) async fn run(settings: &Settings, args: &ProxyArgs) -> Result<Exit, F
 async fn serve(settings: &Settings, args: &ProxyServeArgs) -> Result<Exit, Failure> {
     tunnel::raise_files();
     if !settings.identity.is_there()? {
-        node::can_bind(args.bind.as_deref()).await?;
+        node::can_bind(args.bind).await?;
     }
     be_somebody(settings)?;
     let window = tunnel::window(args.window)?;
-    let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
+    let node = node::at(settings, args.bind, &args.allow, |config| {
         config.tell_refused = !args.silent;
         config.takes.calls = false;
         tunnel::make_room(&mut config.limits, args.per_peer.into(), window);

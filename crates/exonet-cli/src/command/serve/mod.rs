@@ -40,11 +40,11 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     let answers = if args.echo { Answers::Echo } else { Answers::Process(Program::new(&args.exec)?) };
     let answers = Arc::new(answers);
     let arrival = match args.arrive {
-        Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
+        Some(id) => take_in(settings, &Door { id, bind: args.door }).await?,
         None => None,
     };
     if !settings.identity.is_there()? {
-        node::can_bind(args.bind.as_deref()).await?;
+        node::can_bind(args.bind).await?;
     }
     be_somebody(settings)?;
     let leave = Leave::default();
@@ -91,7 +91,7 @@ impl Life<'_> {
         begin.greet(settings, &node);
         stand_for(settings, &node, &args.called).await?;
         standing::answers(settings, self.arrival);
-        if begin.bind() != Some(node.local_addr().to_string()) {
+        if begin.bind() != Some(node.local_addr()) {
             announce(settings, &node, &args.allow, "call", serves(args))?;
         }
         let interrupted = loop {
@@ -147,7 +147,7 @@ impl Life<'_> {
             // A caller counts as gone when its channel ends.
             config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
         };
-        node::at_again(self.settings, begin.bind(), args.bind.as_deref(), &args.allow, change).await
+        node::at_again(self.settings, begin.bind(), args.bind, &args.allow, change).await
     }
 }
 

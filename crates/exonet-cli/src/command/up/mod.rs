@@ -34,7 +34,7 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
     available("up")?;
     check_reach(args)?;
     if args.bind.is_some() && !settings.identity.is_there()? {
-        node::can_bind(args.bind.as_deref()).await?;
+        node::can_bind(args.bind).await?;
     }
     be_somebody(settings)?;
     if args.detach {
@@ -115,7 +115,7 @@ impl Life<'_> {
         let control = Control::open_leaving(settings, &node, Role::Up(desk), leave)?;
         begin.greet(settings, &node);
         answers(settings, None);
-        if begin.bind() != Some(node.local_addr().to_string()) {
+        if begin.bind() != Some(node.local_addr()) {
             announce(settings, &node, &control, (gateway.as_ref(), places))?;
         }
         let mut book = Book::new(settings, &node, left, askers, (totals, past));
