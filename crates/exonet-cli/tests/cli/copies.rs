@@ -316,6 +316,21 @@ fn a_pipe_that_nobody_writes_to_ends_with_the_timeout() {
 }
 
 #[test]
+fn a_stream_of_which_nothing_has_left_is_certainly_not_stored() {
+    let inbox = Inbox::new(&[]);
+    let (small, pipe) = (inbox.world.file("small", b"s"), inbox.world.pipe("pipe"));
+    let mut copy = inbox.copy(&[arg(&small), arg(&pipe)]);
+    assert_eq!(copy.line_of("file")["name"], "small");
+    inbox.relay.lose_to_server(true);
+    let _writer = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    // The offer of the pipe has left, as far as the copy knows. Nothing else is as long.
+    inbox.relay.await_to_server(|seen| seen.lost && seen.len > 128);
+    copy.signal(Signal::INT);
+    let files = copy.end().expect(130).of_type("file");
+    assert_eq!((&files[1]["name"], &files[1]["outcome"]), (&"pipe".into(), &"cancelled".into()));
+}
+
+#[test]
 fn a_file_that_changes_while_it_is_read_is_begun_anew() {
     for change in ["longer", "shorter"] {
         let mut inbox = Inbox::new(&[]);

@@ -288,7 +288,8 @@ impl Copying {
 
     async fn offer(&self, key: Hex32, file: &FileInfo, hash: Option<Hex32>) -> Result<Answer, Fault> {
         let entry = Entry::File { file: file.clone(), hash };
-        let answers = self.ask(copy::OFFER, key, vec![entry]).await?;
+        // An item that is only offered is certainly not stored.
+        let answers = certain(self.ask(copy::OFFER, key, vec![entry]).await)?;
         answers.into_iter().next().ok_or_else(|| nonsense("its answer is empty"))
     }
 
