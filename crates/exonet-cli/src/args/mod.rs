@@ -252,7 +252,7 @@ pub(crate) struct Common {
         help_heading = "Common options"
     )]
     pub(crate) tls: Option<String>,
-    /// Print one JSON object per line; the last one is a summary
+    /// Print one JSON object per line; a command that works through several things ends with a summary
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
     /// Report more: the outcome of each message, peers that connect, move and go; -vv, -vvv: what the node does

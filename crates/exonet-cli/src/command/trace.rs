@@ -29,7 +29,12 @@ pub(super) async fn run(settings: &Settings, args: &TraceArgs) -> Result<Exit, F
     let mut timeline = Timeline::new(peers::names(settings), 0, live);
     let ended = loop {
         let reply = tokio::select! {
-            stopped = &mut stop => break Ok(if stopped == Stop::TimedOut { Exit::Success } else { Exit::Interrupted }),
+            stopped = &mut stop => break Ok(if stopped == Stop::TimedOut {
+                settings.note("stopped: the time of --timeout has passed");
+                Exit::Success
+            } else {
+                Exit::Interrupted
+            }),
             reply = hearer.next() => reply,
         };
         let reply = match reply {
