@@ -7,8 +7,10 @@ use core::task::{Context, Poll, ready};
 use std::io;
 
 use bytes::Bytes;
+use exonet_proto::node::Outcome;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::lane::Lane;
 use super::{Stream, StreamError, StreamReceiver, StreamSendError, StreamSender};
 use crate::error::SendError;
 use crate::peer::Peer;
@@ -34,6 +36,8 @@ type Sending = Pin<Box<dyn Future<Output = (StreamSender, Result<Receipt, Stream
 /// * If a handle is dropped without a shutdown, its direction is reset, and the reader gets
 ///   [`io::ErrorKind::ConnectionReset`]. The reader also gets this error if bytes are missing, or the process at the
 ///   other end has been started again.
+/// * If a handle is dropped before it has read the end, it stops reading: the node rejects the rest, and a later write at
+///   the other end fails with [`io::ErrorKind::BrokenPipe`].
 /// * If an application does not read a stream, only this stream stands still.
 ///
 /// Reading bytes takes them: if a process dies before it has acted on bytes that it has read, they are lost. An
@@ -46,8 +50,16 @@ pub struct ByteStream {
     unread: Bytes,
     waiting: Option<Waiting>,
     sending: Option<Sending>,
+    /// Ends this direction while `sending` has the sender.
+    lane: Lane,
+    /// Whether `sending` ends this direction.
+    closing: bool,
     /// The receipt of the bytes that were written last.
     last: Option<Receipt>,
+    /// The receipt of bytes that were written before. Its outcome is looked at before the next write.
+    watched: Option<Receipt>,
+    /// Whether the other end has stopped reading.
+    stopped: bool,
     /// Whether there is nothing more to read.
     over: bool,
 }
@@ -58,12 +70,16 @@ impl ByteStream {
         let (sender, receiver) = stream.split();
         Self {
             peer,
+            lane: sender.lane().clone(),
             sender: Some(sender),
             receiver,
             unread: Bytes::new(),
             waiting: None,
             sending: None,
+            closing: false,
             last: None,
+            watched: None,
+            stopped: false,
             over: false,
         }
     }
@@ -91,9 +107,29 @@ impl ByteStream {
         if let Some(sending) = &mut self.sending {
             let (sender, sent) = ready!(sending.as_mut().poll(cx));
             (self.sender, self.sending) = (Some(sender), None);
-            self.last = Some(sent.map_err(failed)?);
+            self.has_queued(sent.map_err(failed)?);
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn has_queued(&mut self, receipt: Receipt) {
+        let before = self.last.replace(receipt);
+        self.watched = self.watched.take().or(before);
+    }
+
+    /// Fails if the other end has stopped reading: then it rejects what is written. Looks at one outcome, so that a writer that
+    /// never waits learns it too.
+    fn look_at_reader(&mut self) -> io::Result<()> {
+        let receipt = self.watched.as_ref().or(self.last.as_ref());
+        if let Some(settled) = receipt.and_then(Receipt::settled) {
+            self.stopped |= matches!(settled.outcome, Outcome::Rejected { .. } | Outcome::Refused(_));
+            self.watched = None;
+        }
+        if self.stopped {
+            Err(io::Error::new(io::ErrorKind::BrokenPipe, "the reader has stopped"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Starts a send, which takes the sender and returns it.
@@ -133,12 +169,13 @@ impl AsyncWrite for ByteStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_queued(cx))?;
+        this.look_at_reader()?;
         let len = data.len().min(PART);
         let Some(part) = data.get(..len).filter(|part| !part.is_empty()) else { return Poll::Ready(Ok(0)) };
         let part = Bytes::copy_from_slice(part);
         let sender = this.sender.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         match sender.try_send(part.clone()) {
-            Ok(receipt) => this.last = Some(receipt),
+            Ok(receipt) => this.has_queued(receipt),
             Err(StreamSendError::Send(SendError::Full | SendError::NoAddress(_))) => {
                 this.begin(|sender| async move {
                     let mut sender = sender;
@@ -159,6 +196,7 @@ impl AsyncWrite for ByteStream {
         let this = self.get_mut();
         ready!(this.poll_queued(cx))?;
         if this.sender.as_ref().is_some_and(|sender| !sender.is_ended()) {
+            this.closing = true;
             this.begin(|sender| async move {
                 let mut sender = sender;
                 let sent = sender.close().await;
@@ -171,8 +209,14 @@ impl AsyncWrite for ByteStream {
 
 impl Drop for ByteStream {
     fn drop(&mut self) {
-        if let Some(sender) = self.sender.as_mut().filter(|sender| !sender.is_ended()) {
-            sender.reset_at_once();
+        self.receiver.stop_at_once("the reader has gone");
+        // A write that still waits is not made.
+        let waited = self.sending.take().is_some();
+        match &mut self.sender {
+            Some(sender) if !sender.is_ended() => sender.reset_at_once(),
+            // A shutdown may wait for the disk only, and then has ended the direction.
+            None if waited && !(self.closing && !self.lane.has_begun()) => self.lane.reset_at_once(),
+            _ => {}
         }
     }
 }

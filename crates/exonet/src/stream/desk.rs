@@ -8,6 +8,7 @@ use exonet_proto::node::{Gap, InStream, Node as Core, StreamEnd, Verdict, Word};
 use exonet_proto::{MessageId, NodeId, Now};
 use tokio::sync::Notify;
 
+use super::stops::Stops;
 use crate::after::{After, Chore};
 
 /// A stream: the peer at its other end, and its name.
@@ -55,15 +56,7 @@ pub(crate) struct Streams {
     /// The streams without a handle. Doors for names without a listener are made when they are needed.
     doors: BTreeMap<Entrance, Door>,
     /// The streams whose readers have stopped. Until such a stream ends, its messages are rejected.
-    stopped: BTreeMap<StreamId, Stopped>,
-}
-
-/// A stream whose reader has stopped.
-struct Stopped {
-    /// The reader's reason.
-    reason: Box<str>,
-    /// The last message that was handed out. If a later message opens a stream of this name, it is another stream.
-    last: Option<MessageId>,
+    stopped: Stops,
 }
 
 /// Streams that have a message to take, but no handle.
@@ -106,7 +99,7 @@ impl Door {
 impl Streams {
     /// Notes that a message of a stream can be taken.
     pub(crate) fn come(&mut self, core: &mut Core, now: Now, id: StreamId, after: &mut After) {
-        if self.stopped.contains_key(&id) {
+        if self.stopped.contains(&id) {
             return self.reject(core, now, id, after);
         }
         match self.held.get(&id) {
@@ -224,7 +217,7 @@ impl Streams {
         (reason, last): (&str, Option<MessageId>),
         after: &mut After,
     ) {
-        self.stopped.insert(id.clone(), Stopped { reason: reason.into(), last });
+        self.stopped.add(id.clone(), reason, last);
         self.reject(core, now, id, after);
     }
 

@@ -136,6 +136,12 @@ impl Lane {
         self.claim.shared.step(|engine, now| engine.cancel_stream(now, peer, name));
     }
 
+    /// Withdraws the messages that have not left, and tells the peer of the reset if there is room.
+    pub(super) fn reset_at_once(&self) {
+        self.cancel();
+        drop(self.try_queue(Message::default(), StreamEnd::Reset));
+    }
+
     /// Whether this direction has begun and not ended.
     pub(crate) fn has_begun(&self) -> bool {
         let (peer, name) = &self.claim.id;

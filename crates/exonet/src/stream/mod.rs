@@ -38,6 +38,7 @@ pub(crate) mod lane;
 pub(crate) mod listener;
 mod receiver;
 mod sender;
+mod stops;
 
 use std::sync::Arc;
 

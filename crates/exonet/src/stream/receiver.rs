@@ -226,11 +226,16 @@ impl StreamReceiver {
     }
 
     /// Stops reading. The node rejects the messages that still come before the stream ends, with the first 200 bytes
-    /// of this reason. The sender learns this for each message.
+    /// of this reason. The sender learns this for each message. A node remembers the newest 16,384 such streams: what
+    /// still comes in an older one waits for another handle.
     pub fn stop(mut self, reason: impl AsRef<str>) {
+        self.stop_at_once(reason.as_ref());
+    }
+
+    pub(super) fn stop_at_once(&mut self, reason: &str) {
         self.next = None;
         if self.end.is_none() {
-            let (id, reason, last) = (self.handle.claim.id.clone(), reason.as_ref(), self.last);
+            let (id, last) = (self.handle.claim.id.clone(), self.last);
             self.handle.peer.shared().step_calmly(|engine, now| engine.stop_stream(now, id, reason, last));
         }
     }

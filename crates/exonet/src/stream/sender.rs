@@ -55,6 +55,10 @@ impl StreamSender {
         &self.handle
     }
 
+    pub(super) const fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
     /// The peer at the other end.
     pub fn peer(&self) -> &Peer {
         &self.handle.peer

@@ -1,6 +1,8 @@
 //! Streams: order, ends, breaks, bytes.
 
+use std::future::{Future as _, poll_fn};
 use std::path::Path;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::common::{builder, node, within};
@@ -302,6 +304,57 @@ async fn bytes_without_an_end_are_an_error() {
         there.read_exact(&mut four).await.unwrap();
         drop(here);
         let error = there.read(&mut four).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    })
+    .await;
+}
+
+/// Bytes that nobody has read are no stream of their own.
+#[tokio::test]
+async fn bytes_that_are_dropped_unread_do_not_come_again() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let mut here = alice.peer(bob.peer_addr()).stream("pipe").unwrap().into_bytes();
+        here.write_all(b"one").await.unwrap();
+        let there = bob.accept_stream().await.unwrap().into_bytes();
+        here.write_all(b"two").await.unwrap();
+        drop(there);
+        // The direction of the other end is reset, before anything was written in it.
+        let error = here.read(&mut [0]).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        // A writer that goes on learns that nobody reads.
+        let error = loop {
+            match here.write_all(b"more").await {
+                Ok(()) => _ = here.settled().await,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+        drop(here);
+        // All of it came before this.
+        let (mut last, _) = alice.peer(bob.peer_addr()).stream("last").unwrap().split();
+        drop(last.send("x").await.unwrap());
+        assert_eq!(bob.accept_stream().await.unwrap().name(), "last");
+    })
+    .await;
+}
+
+/// A write that waits for room when its handle is dropped ends the direction all the same.
+#[tokio::test]
+async fn bytes_that_wait_for_room_when_they_are_dropped_are_reset() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let mut here = alice.peer(bob.peer_addr()).stream("pipe").unwrap().into_bytes();
+        here.write_all(b"begin").await.unwrap();
+        let mut there = bob.accept_stream().await.unwrap().into_bytes();
+        there.read_exact(&mut [0; 5]).await.unwrap();
+        let much = vec![7; 1 << 20];
+        // Nobody reads, so the queue becomes full, and a write waits.
+        let mut writes = Box::pin(async { while here.write_all(&much).await.is_ok() {} });
+        poll_fn(|cx| Poll::Ready(assert!(writes.as_mut().poll(cx).is_pending()))).await;
+        drop(writes);
+        drop(here);
+        let error = tokio::io::copy(&mut there, &mut tokio::io::sink()).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     })
     .await;
