@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use exonet::PeerAddr;
 
-use crate::peers::{address, parse_name};
+use crate::peers::{parse_name, parse_unlisted};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -39,8 +39,9 @@ pub(crate) enum PeerCommand {
         /// The name
         #[arg(value_name = "NAME", value_parser = parse_name)]
         name: String,
-        /// The peer, as `exon listen` prints it: ID@HOST:PORT
-        #[arg(value_name = "ID@HOST:PORT", value_parser = address)]
+        /// The peer, as `exon listen` prints it: ID@HOST:PORT; or name:NAME, which is looked up now for its id, and again
+        /// whenever the peer does not answer
+        #[arg(value_name = "ID@HOST:PORT", value_parser = parse_unlisted)]
         peer: PeerAddr,
         /// Replace the peer that has this name
         #[arg(long)]

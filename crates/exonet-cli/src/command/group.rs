@@ -6,6 +6,7 @@ use std::pin::pin;
 
 use exonet::error::GroupError;
 use exonet::group::{MemberLine, MemberState, Mode, Verdict, Why};
+use exonet::send::Refusal;
 use exonet::{Message, Node, NodeId, Outcome, PeerAddr};
 use serde::Serialize;
 
@@ -237,7 +238,7 @@ fn describe(state: &MemberState, own: NodeId) -> (&'static str, Option<String>, 
         MemberState::Skipped(error) => ("skipped", None, Some(error.to_string())),
         MemberState::Settled(settled) => {
             let more = match settled.outcome {
-                Outcome::Refused(why) => Some(format!("{why}: {}", remedy(why, own))),
+                Outcome::Refused(why) => Some(refusal(why, own)),
                 Outcome::Unknown => Some("has it once, or not at all".to_owned()),
                 _ => None,
             };
@@ -246,6 +247,11 @@ fn describe(state: &MemberState, own: NodeId) -> (&'static str, Option<String>, 
         // The library may add states; none of them is final.
         _ => ("unknown", None, None),
     }
+}
+
+/// Why a member refuses messages of the node `own`, and the remedy.
+pub(super) fn refusal(why: Refusal, own: NodeId) -> String {
+    format!("{why}: {}", remedy(why, own))
 }
 
 /// The number of members that must have the message.

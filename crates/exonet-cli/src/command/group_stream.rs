@@ -8,14 +8,14 @@ use std::sync::Arc;
 use exonet::error::GroupError;
 use exonet::group::{Cause, Departure, GroupReceipt, GroupStream, MemberLine, MemberState, Mode, WhenFull};
 use exonet::stream::MAX_STREAM_BODY;
-use exonet::{Message, Node, NodeId};
+use exonet::{Message, Node, NodeId, Outcome};
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 
-use super::group::{Path, mode_name};
+use super::group::{Path, mode_name, refusal};
 use super::stop::stop;
 use crate::args::{self, GroupSendArgs};
 use crate::exit::{Exit, Tally};
@@ -38,7 +38,7 @@ struct Member<'a> {
     /// The reason why the member was no longer in the stream at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     left: Option<String>,
-    /// The reason that the application of the member gave for the first message that it rejected.
+    /// The reason for the first message that the member rejected or refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(flatten)]
@@ -86,6 +86,7 @@ enum Step {
 
 /// The stream, and its open messages.
 struct Talk {
+    own: NodeId,
     stream: GroupStream,
     open: FuturesUnordered<BoxFuture<'static, Step>>,
     undecided: u64,
@@ -101,7 +102,7 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
     let stream =
         open(&node, args, name).map_err(|error| wrong(&format!("in the stream {name:?}"), &error))?;
     let mut input = Input::new(settings, args);
-    let mut talk = Talk::new(stream);
+    let mut talk = Talk::new(node.id(), stream);
     let said = tokio::select! {
         said = talk.run(args, &mut input) => Some(said),
         _ = &mut stop => None,
@@ -157,9 +158,9 @@ enum Said {
 }
 
 impl Talk {
-    fn new(stream: GroupStream) -> Self {
+    fn new(own: NodeId, stream: GroupStream) -> Self {
         let accounts = stream.members().into_iter().map(|id| (id, Account::default())).collect();
-        Self { stream, open: FuturesUnordered::new(), undecided: 0, sent: 0, reached: 0, accounts }
+        Self { own, stream, open: FuturesUnordered::new(), undecided: 0, sent: 0, reached: 0, accounts }
     }
 
     /// Sends all input, waits until each message is decided, and then a little longer for the other members.
@@ -229,11 +230,17 @@ impl Talk {
             }
             Step::Ended(lines) => lines.into_iter().for_each(|line| {
                 let account = self.accounts.entry(line.id).or_default();
+                let mut reason = line.reason;
                 match line.state {
-                    MemberState::Settled(settled) => account.outcomes.add(settled.outcome),
+                    MemberState::Settled(settled) => {
+                        account.outcomes.add(settled.outcome);
+                        if let Outcome::Refused(why) = settled.outcome {
+                            reason = Some(refusal(why, self.own).into());
+                        }
+                    }
                     _ => account.skipped += 1,
                 }
-                account.reason = account.reason.take().or(line.reason);
+                account.reason = account.reason.take().or(reason);
             }),
         }
     }

@@ -2,14 +2,14 @@
 
 use std::io::IsTerminal as _;
 use std::pin::pin;
+use std::sync::Arc;
 
-use exonet::send::Settled;
 use exonet::session::{
     SessionEnd, SessionError, SessionEvent, SessionEvents, SessionId, SessionMessage, SessionReceiver,
     SessionSendError, SessionSender,
 };
 use exonet::state::KeptSession;
-use exonet::{Confirm, Message, Receipt, Session};
+use exonet::{Confirm, Message, Outcome, Receipt, Session};
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::FuturesUnordered;
@@ -33,12 +33,36 @@ const MOST_OPEN: usize = 1_024;
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line<'a> {
-    Session { id: String, name: &'a str },
-    Message { id: String, text: &'a str },
-    Away { seconds: f64 },
-    Back { seconds: f64 },
-    Moved { to: String },
-    Summary { end: &'a str, id: String, sent: u64, received: u64, input_remained: bool, outcomes: &'a Tally },
+    Session {
+        id: String,
+        name: &'a str,
+    },
+    Message {
+        id: String,
+        text: &'a str,
+    },
+    Away {
+        seconds: f64,
+    },
+    Back {
+        seconds: f64,
+    },
+    Moved {
+        to: String,
+    },
+    /// A line that the other side has rejected, and which one of the input it is.
+    Rejected {
+        line: u64,
+        reason: &'a str,
+    },
+    Summary {
+        end: &'a str,
+        id: String,
+        sent: u64,
+        received: u64,
+        input_remained: bool,
+        outcomes: &'a Tally,
+    },
 }
 
 pub(super) async fn run(settings: &Settings, args: &SessionArgs) -> Result<Exit, Failure> {
@@ -127,25 +151,24 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
         }),
         stop = &mut stopped => Ok(End::Stopped(stop)),
     };
-    let Talk { sent, received, outcomes, mut open, sender, receiver, remained, .. } = talk;
+    let Talk { sent, received, mut outcomes, mut open, sender, receiver, remained, .. } = talk;
     // A handle that is dropped before the node is closed ends its session, and the other side is told.
     let kept = matches!(end, Ok(End::Stopped(_))) && settings.keeps_journal();
     let left = kept.then_some((sender, receiver));
     node.close(GOODBYE).await;
     drop(left);
     let end = end?;
-    let mut tally = outcomes;
-    while let Some(settled) = open.next().await {
-        settled.into_iter().for_each(|settled| tally.add(settled.outcome));
+    while let Some(said) = open.next().await {
+        said.into_iter().try_for_each(|said| said.settle(settings, &mut outcomes))?;
     }
-    let (word, exit) = exit(settings, args, &end, &tally, id);
+    let (word, exit) = exit(settings, args, &end, &outcomes, id);
     settings.output.line(&Line::Summary {
         end: word,
         id: id.to_string(),
         sent,
         received,
         input_remained: remained,
-        outcomes: &tally,
+        outcomes: &outcomes,
     })?;
     Ok(exit)
 }
@@ -226,13 +249,38 @@ fn end_name(end: &SessionEnd) -> &'static str {
     }
 }
 
+/// A line that was sent, and what became of it.
+struct Said {
+    line: u64,
+    outcome: Outcome,
+    reason: Option<Arc<str>>,
+}
+
+async fn settled(line: u64, mut receipt: Receipt) -> Said {
+    let outcome = (&mut receipt).await.outcome;
+    Said { line, outcome, reason: receipt.reason() }
+}
+
+impl Said {
+    /// Counts the outcome, and tells why the line was rejected.
+    fn settle(self, settings: &Settings, tally: &mut Tally) -> Result<(), Failure> {
+        tally.add(self.outcome);
+        if !matches!(self.outcome, Outcome::Rejected { .. }) {
+            return Ok(());
+        }
+        let (line, reason) = (self.line, self.reason.as_deref().unwrap_or("no reason was given"));
+        settings.error(format!("line {line} was rejected: {}", escape(reason.as_bytes())));
+        settings.output.line(&Line::Rejected { line, reason })
+    }
+}
+
 /// A session and its messages.
 struct Talk {
     sender: SessionSender,
     receiver: SessionReceiver,
     events: SessionEvents,
     /// The messages that are sent and not settled. The end of the session yields None, since it is not a line.
-    open: FuturesUnordered<BoxFuture<'static, Option<Settled>>>,
+    open: FuturesUnordered<BoxFuture<'static, Option<Said>>>,
     outcomes: Tally,
     sent: u64,
     received: u64,
@@ -263,7 +311,7 @@ impl Talk {
                     more = read > 0 || !line.is_empty();
                     let said = if more { self.say(&mut line).await } else { self.sender.close().await };
                     match said {
-                        Ok(receipt) => self.open.push(receipt.map(move |settled| more.then_some(settled)).boxed()),
+                        Ok(receipt) => self.open.push(settled(self.sent, receipt).map(move |said| more.then_some(said)).boxed()),
                         // The reader gets the reason.
                         Err(SessionSendError::Ended(_)) => more = false,
                         Err(error) => return Err(Failure::new("cannot send").because(&error)),
@@ -278,8 +326,8 @@ impl Talk {
                     Err(SessionError::Ended(end)) => return Ok(Some(end)),
                     Err(error) => return Err(Failure::new("cannot receive").because(&error)),
                 },
-                Some(settled) = self.open.next() => {
-                    settled.into_iter().for_each(|settled| self.outcomes.add(settled.outcome));
+                Some(said) = self.open.next() => {
+                    said.into_iter().try_for_each(|said| said.settle(settings, &mut self.outcomes))?;
                 }
                 event = self.events.next(), if watches => match event {
                     Ok(event) => tell(settings, &event)?,

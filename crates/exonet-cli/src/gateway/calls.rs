@@ -47,7 +47,7 @@ impl HasContent for Draft {
 /// Makes a call. If the client disconnects, the call is given up.
 pub(super) async fn call(office: &Office, given: &Given) -> Result<Answer, ApiError> {
     let (draft, body) = given.with_content::<Draft>()?;
-    let to = peer(&draft.to)?;
+    let to = peer(&office.node, &draft.to).await?;
     let deadline = draft.deadline_ms.map_or(DEADLINE, Duration::from_millis);
     let deadline = span("deadline_ms", deadline, LONGEST)?;
     let _waiting = office.place_to_wait()?;

@@ -1,10 +1,11 @@
 //! `POST /v1/messages` and `GET /v1/messages/{id}`.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use exonet::error::SendError;
+use exonet::error::{NameError, NamingError, SendError};
 use exonet::{Confirm, Message, Node, PeerAddr, Receipt, Traceparent};
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -124,13 +125,29 @@ impl Treatment {
     }
 }
 
-/// Parses a peer as a client writes it.
-pub(super) fn peer(text: &str) -> Result<PeerAddr, ApiError> {
-    crate::peers::parse_peer(text).map_err(|error| {
-        let remedy =
-            "write a peer as ID@HOST:PORT, as `exon listen` prints it, or by a name of `exon peer add`";
+/// Finds a peer as a client writes it.
+pub(super) async fn peer(node: &Node, text: &str) -> Result<PeerAddr, ApiError> {
+    let bad = |error: &dyn Display| {
+        let remedy = "write a peer as ID@HOST:PORT, as `exon listen` prints it, by a name of `exon peer add`, or as name:NAME";
         ApiError::new(StatusCode::BAD_REQUEST, "bad_peer", format!("{text:?}: {error}"), remedy)
-    })
+    };
+    let Some(name) = text.strip_prefix("name:") else {
+        return crate::peers::parse_peer(text).map_err(|error| bad(&error));
+    };
+    let name = name.parse().map_err(|error: NameError| bad(&error))?;
+    let found = node.named(&name).await.map_err(|error| {
+        let (status, code, remedy) = match error {
+            NamingError::NoService => (
+                StatusCode::BAD_REQUEST,
+                "no_name_service",
+                "start `exon up` with --names; see `exon names --help`",
+            ),
+            NamingError::Unbound(_) => (StatusCode::BAD_REQUEST, "no_such_name", "see `exon names ls`"),
+            _ => (StatusCode::BAD_GATEWAY, "name_service", "try again later"),
+        };
+        ApiError::new(status, code, format!("{text:?}: {error}"), remedy)
+    })?;
+    Ok(found.addr().clone())
 }
 
 /// The answer to a message or call that the node does not accept.
@@ -159,7 +176,7 @@ pub(super) fn refused(error: &SendError) -> ApiError {
 
 pub(super) async fn send(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let (draft, body) = given.with_content::<Draft>()?;
-    let to = peer(&draft.to)?;
+    let to = peer(&office.node, &draft.to).await?;
     let (treatment, id) = draft.treatment()?;
     let begun = treatment.begun(id.clone(), draft.to.clone(), &body);
     let (durable, wait) = (draft.durable, wait(draft.wait_ms)?);

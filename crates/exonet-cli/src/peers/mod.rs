@@ -80,6 +80,11 @@ pub(crate) fn parse_id(text: &str) -> Result<NodeId, PeerError> {
     parse_peer(text).map(|peer| peer.id)
 }
 
+/// As [`parse_peer`], without the names of `exon peer`.
+pub(crate) fn parse_unlisted(text: &str) -> Result<PeerAddr, PeerError> {
+    text.strip_prefix("name:").map_or_else(|| address(text), services::parse)
+}
+
 /// `ID@HOST:PORT`, or the id alone.
 pub(crate) fn address(text: &str) -> Result<PeerAddr, PeerError> {
     text.parse().map_err(|error| PeerError::Address(explain::address(text, &error)))

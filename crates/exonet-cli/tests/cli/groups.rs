@@ -245,6 +245,18 @@ fn a_listener_without_the_stream_rejects_it_at_once() {
 }
 
 #[test]
+fn a_node_that_takes_no_messages_says_so_in_a_stream_too() {
+    let world = World::new();
+    std::fs::create_dir(world.path("files")).unwrap();
+    let share = world.share("files", &world.path("files"), &["--anyone"]);
+    let sent =
+        world.run(&["group", "send", "--stream", "log", "--to", &share.peer, "one", "--json"]).expect(4);
+    let told = line(&sent, &share.peer);
+    assert_eq!(told["outcomes"]["refused"], 1, "{told}");
+    assert!(told["reason"].as_str().is_some_and(|reason| reason.contains("calls only")), "{told}");
+}
+
+#[test]
 fn what_a_stream_to_a_group_cannot_be_is_said() {
     let world = World::new();
     let a = member(&world, "a", &["--stream", "log"]);

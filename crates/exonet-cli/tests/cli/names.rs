@@ -25,6 +25,22 @@ fn a_name_stands_wherever_a_peer_is_wanted() {
     assert_eq!(listed[1]["peer"], listener.peer.as_str());
 }
 
+#[test]
+fn a_name_of_a_service_can_be_listed() {
+    let world = World::new();
+    let names = format!("file:{}", arg(&world.path("names")));
+    let mut listener = world.listen(&["--name", "chat", "--names", &names]);
+    let told = world.run(&["peer", "add", "talk", "name:chat"]).expect(1);
+    assert!(told.stderr.contains("no name service is given"), "{}", told.stderr);
+    world.run(&["peer", "add", "talk", "name:chat", "--names", &names]).expect(0);
+    world.run(&["send", "talk", "hello", "--names", &names]).expect(0);
+    // It is found at its new place.
+    listener.running.kill();
+    listener.running.wait();
+    let _again = world.listen(&["--name", "chat", "--names", &names]);
+    world.run(&["send", "talk", "hello", "--names", &names]).expect(0);
+}
+
 /// A name has addresses of both families, and the node answers at one of them.
 #[test]
 fn one_address_of_two_families_is_enough() {

@@ -39,6 +39,29 @@ fn each_session_has_a_process_that_is_talked_with_by_lines() {
 }
 
 #[test]
+fn a_line_is_one_message_or_none() {
+    let world = World::new();
+    let script = "read n; head -c $n /dev/zero | tr '\\0' x; echo; echo behind";
+    let server = world.serve(&["--sessions", "long", "--exec", "sh", "-c", script]);
+    let asked =
+        |n: usize| world.feed(&["session", "open", "long", &server.peer], format!("{n}\n").as_bytes());
+    let told = asked(16 << 20).expect(0);
+    assert_eq!(told.stdout.lines().map(str::len).collect::<Vec<_>>(), [16 << 20, 6]);
+    let told = asked((16 << 20) + 1).expect(4);
+    assert!(told.stdout.is_empty() && told.stderr.contains("a line of more than 16 MiB"), "{}", told.stderr);
+    // The other way.
+    let script = "while read line; do echo ${#line}; done";
+    let server = world.serve(&["--as", "counts", "--sessions", "count", "--exec", "sh", "-c", script]);
+    let lines = [&b"one\n"[..], &vec![b'x'; (16 << 20) + 1], b"\nthree\n"].concat();
+    let told = world.feed(&["session", "open", "count", &server.peer, "--json"], &lines).expect(4);
+    let texts: Vec<_> = told.of_type("message").iter().map(|line| line["text"].clone()).collect();
+    assert_eq!(texts, ["3", "5"]);
+    let rejected = told.of_type("rejected");
+    assert_eq!((rejected.len(), &rejected[0]["line"]), (1, &2.into()));
+    assert!(told.stderr.contains("line 2 was rejected: it has 16777217 bytes"), "{}", told.stderr);
+}
+
+#[test]
 fn what_is_not_served_or_cannot_run_is_told() {
     let world = World::new();
     let program = world.file("program", b"#!/bin/sh\necho here\n");

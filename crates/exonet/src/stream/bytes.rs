@@ -51,7 +51,7 @@ pub struct ByteStream {
     waiting: Option<Waiting>,
     sending: Option<Sending>,
     /// Ends this direction while `sending` has the sender.
-    lane: Lane,
+    pub(super) lane: Lane,
     /// Whether `sending` ends this direction.
     closing: bool,
     /// The receipt of the bytes that were written last.
@@ -215,7 +215,7 @@ impl Drop for ByteStream {
         match &mut self.sender {
             Some(sender) if !sender.is_ended() => sender.reset_at_once(),
             // A shutdown may wait for the disk only, and then has ended the direction.
-            None if waited && !(self.closing && !self.lane.has_begun()) => self.lane.reset_at_once(),
+            None if waited && (!self.closing || self.lane.has_begun()) => self.lane.reset_at_once(),
             _ => {}
         }
     }

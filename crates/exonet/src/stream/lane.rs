@@ -154,3 +154,22 @@ impl core::fmt::Debug for Lane {
         f.debug_struct("Lane").field("name", self.name()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use exonet_proto::{Mono, NodeId};
+
+    use super::*;
+    use crate::{Allow, Node};
+
+    #[tokio::test]
+    async fn the_priority_of_a_stream_is_that_of_its_messages() {
+        let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let stream = node.peer(NodeId([2; 32])).stream("urgent").unwrap().priority(Priority::Urgent);
+        let of = |lane: &Lane| {
+            lane.named(Message::new("x").priority(Priority::Bulk)).into_outgoing(Mono(0)).priority
+        };
+        assert_eq!(of(stream.sender.lane()), Priority::Urgent);
+        assert_eq!(of(&stream.into_bytes().lane), Priority::Urgent);
+    }
+}

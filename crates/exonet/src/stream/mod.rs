@@ -51,6 +51,8 @@ pub use sender::{StreamSendError, StreamSender};
 
 pub use exonet_proto::node::MAX_STREAM_BODY;
 
+use exonet_proto::node::Priority;
+
 use crate::error::Closed;
 use crate::node::Node;
 use crate::peer::Peer;
@@ -199,6 +201,13 @@ impl Stream {
     /// Splits the stream into its two directions. When both are dropped, the name can have a new handle.
     pub fn split(self) -> (StreamSender, StreamReceiver) {
         (self.sender, self.receiver)
+    }
+
+    /// Sets the priority of what this end sends: see [`StreamSender::priority`].
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.sender = self.sender.priority(priority);
+        self
     }
 
     /// Makes the stream one of bytes, which is read and written like a TCP connection.

@@ -351,7 +351,7 @@ async fn bytes_that_wait_for_room_when_they_are_dropped_are_reset() {
         let much = vec![7; 1 << 20];
         // Nobody reads, so the queue becomes full, and a write waits.
         let mut writes = Box::pin(async { while here.write_all(&much).await.is_ok() {} });
-        poll_fn(|cx| Poll::Ready(assert!(writes.as_mut().poll(cx).is_pending()))).await;
+        assert!(poll_fn(|cx| Poll::Ready(writes.as_mut().poll(cx).is_pending())).await);
         drop(writes);
         drop(here);
         let error = tokio::io::copy(&mut there, &mut tokio::io::sink()).await.unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use exonet::session::{SessionError, SessionListener, SessionReceiver, SessionSender};
+use exonet::session::{LONGEST, SessionError, SessionListener, SessionReceiver, SessionSender};
 use exonet::{Node, Session};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
@@ -15,8 +15,8 @@ use crate::command::listen::refuse_sessions;
 use crate::failure::Failure;
 use crate::node::GOODBYE;
 
-/// The longest line of one message. A longer line is sent as several messages.
-const LONGEST_LINE: u64 = 1 << 20;
+/// What a client is told whose program prints a line of more than [`LONGEST`] bytes.
+const TOO_LONG: &str = "its program printed a line of more than 16 MiB, which is the longest message";
 
 /// Starts to serve the sessions that `args` names, until the result is dropped.
 pub(super) fn serve(
@@ -106,13 +106,15 @@ async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, 
         }
     };
     let talks = async {
-        say(&mut sender, output).await?;
+        if !say(&mut sender, output).await? {
+            return Ok((None, sender.refuse(TOO_LONG).await?));
+        }
         let status = process.wait().await;
         let end = match status {
             0 => sender.close().await?,
             _ => sender.refuse(format!("its program failed with exit code {status}")).await?,
         };
-        Ok((status, end))
+        Ok((Some(status), end))
     };
     let ended = tokio::select! {
         ended = talks => ended,
@@ -122,6 +124,10 @@ async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, 
         Ok((status, end)) => {
             // The client gets the rest when it is back.
             drop(tokio::time::timeout(GOODBYE, end).await);
+            let status = match status {
+                Some(status) => status,
+                None => process.end().await,
+            };
             (Ok(()), status)
         }
         Err(error) => {
@@ -154,18 +160,25 @@ async fn feed(
     Ok(())
 }
 
-async fn say(sender: &mut SessionSender, output: Option<impl AsyncRead + Unpin>) -> Result<(), SessionError> {
-    let Some(output) = output else { return Ok(()) };
+/// Sends each line of a process as a message. Returns false if a line is too long for one.
+async fn say(
+    sender: &mut SessionSender,
+    output: Option<impl AsyncRead + Unpin>,
+) -> Result<bool, SessionError> {
+    let Some(output) = output else { return Ok(true) };
     let mut output = BufReader::new(output);
     loop {
         let mut line = Vec::new();
-        let mut limited = tokio::io::AsyncReadExt::take(&mut output, LONGEST_LINE);
+        let mut limited = tokio::io::AsyncReadExt::take(&mut output, LONGEST as u64 + 1);
         // A read error counts as the end of the output.
         if limited.read_until(b'\n', &mut line).await.unwrap_or(0) == 0 {
-            return Ok(());
+            return Ok(true);
         }
         if line.last() == Some(&b'\n') {
             line.pop();
+        }
+        if line.len() > LONGEST {
+            return Ok(false);
         }
         drop(sender.send(line).await?);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{World, until};
+use crate::support::{World, arg, until};
 
 #[test]
 fn a_message_is_delivered_and_its_outcome_is_the_answer() {
@@ -27,6 +27,24 @@ fn a_message_is_delivered_and_its_outcome_is_the_answer() {
     assert_eq!((&peers["known"], &peers["peers"][0]["connected"]), (&json!(1), &json!(true)), "{peers}");
     let node = gate.get("/v1/node").expect(200).json();
     assert_eq!(node["figures"]["messages_delivered"], 2, "{node}");
+}
+
+#[test]
+fn a_peer_is_found_by_its_name() {
+    let world = World::new();
+    let names = format!("file:{}", arg(&world.path("names")));
+    let mut till = world.listen(&["--as", "till", "--name", "till", "--names", &names]);
+    let gate = world.gateway("shop", &["--names", &names]);
+    let draft = json!({ "to": "name:till", "text": "pay 10", "wait_ms": 60_000 });
+    assert_eq!(gate.post("/v1/messages", &draft).expect(200).json()["outcome"], "delivered");
+    assert_eq!(till.running.line_of("message")["text"], "pay 10");
+    let call = |to: &str| gate.post("/v1/calls", &json!({ "to": to, "method": "m", "text": "x" }));
+    // `exon listen` serves no methods.
+    assert_eq!(call("name:till").expect(502).code(), "no_such_method");
+    assert_eq!(call("name:other").expect(400).code(), "no_such_name");
+    assert_eq!(call("name:").expect(400).code(), "bad_peer");
+    let alone = world.gateway("alone", &[]);
+    assert_eq!(alone.post("/v1/messages", &draft).expect(400).code(), "no_name_service");
 }
 
 #[test]
