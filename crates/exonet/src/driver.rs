@@ -142,7 +142,7 @@ impl Driver {
             if self.tick() {
                 return self.tell_the_rest().await;
             }
-            let flushed = if self.patient { Flushed::Empty } else { self.speak(begun) };
+            let flushed = if self.patient { Flushed::Empty } else { self.speak() };
             self.prepare_sleep();
             if more || flushed == Flushed::More || !self.openings.is_empty() {
                 self.pass_turn(begun).await;
@@ -171,13 +171,11 @@ impl Driver {
         .await;
     }
 
-    /// Sends the datagrams that are ready, and handles openings. `begun` is the start of the turn.
-    fn speak(&mut self, begun: Mono) -> Flushed {
+    /// Sends the datagrams that are ready, and handles openings.
+    fn speak(&mut self) -> Flushed {
         let flushed = self.shared.flush(SEND_BURST);
         self.busy |= flushed == Flushed::More;
-        if self.busy {
-            self.openings.earn(self.shared.clock().mono().since(begun));
-        }
+        self.openings.note_turn(self.shared.clock().mono(), self.busy);
         // Openings get their share of the time, however much there is to send.
         match flushed {
             Flushed::Blocked => Flushed::Blocked,
@@ -603,7 +601,7 @@ mod tests {
         });
         let arrival = Arrival { remote: nobody, local_ip: None, ecn: 0, pipe: None };
         driver.openings.put(arrival, &[0x11; wire::MIN_OPENING]);
-        assert!(driver.speak(Mono(0)) == Flushed::More);
+        assert!(driver.speak() == Flushed::More);
         assert!(driver.openings.is_empty());
     }
 

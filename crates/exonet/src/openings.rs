@@ -4,7 +4,8 @@
 //! openings aside, and handles the datagrams of channels first:
 //!
 //! * while channels receive nothing, openings get all of the time, [`BITE`] by bite;
-//! * while channels receive something, openings get a [`SHARE`]th of the time.
+//! * while channels receive something, openings get a [`SHARE`]th of the time, also of the time between two turns, in which
+//!   other tasks run. On a busy machine the driver has little time of its own, and an opening would wait for all others.
 //!
 //! Openings with a mac2, whose senders have proven their address, wait apart from those without. While both kinds
 //! wait, each gets half of the openings' time, whatever one opening costs. Within each kind, a network prefix gets a
@@ -16,7 +17,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use exonet_proto::node::{Arrival, Prefix};
-use exonet_proto::wire;
+use exonet_proto::{Mono, wire};
 
 use crate::sieve::Sieve;
 
@@ -26,6 +27,9 @@ const SHARE: u32 = 16;
 /// How long the driver handles openings at a time; it always finishes one that it has begun. Datagrams that arrive
 /// meanwhile wait that long.
 const BITE: Duration = Duration::from_micros(250);
+
+/// The most time between two turns that counts. The openings of one turn hold up channels for a part of it.
+const LONGEST_TURN: Duration = Duration::from_millis(10);
 
 /// How many openings of each kind may wait. Once half of the places for openings without a mac2 are taken, the node
 /// demands a mac2.
@@ -59,6 +63,8 @@ pub(crate) struct Openings {
     earned: Duration,
     /// The time by which openings have exceeded that.
     owed: Duration,
+    /// The time of the last turn.
+    turn: Mono,
     dropped: u64,
     pub(crate) sieve: Sieve,
 }
@@ -128,9 +134,17 @@ impl Openings {
         core::mem::take(&mut self.dropped)
     }
 
-    /// Notes that channels kept the driver busy for `span`. Openings earn their share of it, and save up one bite at
-    /// most.
-    pub(crate) fn earn(&mut self, span: Duration) {
+    /// Notes the time of a turn, and whether channels have work in it. If so, openings earn their share of the time since the
+    /// last turn.
+    pub(crate) fn note_turn(&mut self, now: Mono, busy: bool) {
+        let span = now.since(core::mem::replace(&mut self.turn, now)).min(LONGEST_TURN);
+        if busy {
+            self.earn(span);
+        }
+    }
+
+    /// Channels have had work for `span`. Openings earn their share of it, and save up one bite at most.
+    fn earn(&mut self, span: Duration) {
         let part = span / (SHARE - 1);
         self.earned = (self.earned + part.saturating_sub(self.owed)).min(part.max(BITE));
         self.owed = self.owed.saturating_sub(part);
@@ -164,7 +178,6 @@ pub(crate) struct Kind(bool);
 mod tests {
     use super::*;
     use core::net::Ipv4Addr;
-    use exonet_proto::Mono;
 
     const MICRO: Duration = Duration::from_micros(1);
 
@@ -216,6 +229,18 @@ mod tests {
     fn while_nothing_else_comes_they_have_all_of_the_time() {
         let (_, time) = worked(1_000, Duration::ZERO, 100);
         assert!(time >= BITE * 1_000, "{time:?}");
+    }
+
+    #[test]
+    fn time_between_turns_counts_while_channels_have_work() {
+        let (mut openings, turn) = (Openings::default(), Duration::from_millis(1));
+        openings.note_turn(Mono(0) + turn, false);
+        assert_eq!(openings.allowance(true), Duration::ZERO, "channels had no work");
+        openings.note_turn(Mono(0) + turn * 2, true);
+        assert_eq!(openings.allowance(true), turn / (SHARE - 1));
+        // The driver had slept.
+        openings.note_turn(Mono(0) + turn * 10_000, true);
+        assert_eq!(openings.allowance(true), LONGEST_TURN / (SHARE - 1));
     }
 
     #[test]
