@@ -239,6 +239,21 @@ impl Ledger {
         self.entries.get(&message).is_some_and(|entry| entry.taken > 0 || entry.handed)
     }
 
+    /// How many times an application has got the message, once its journal had it.
+    pub fn times_taken(&self, message: u64) -> u32 {
+        self.entries.get(&message).map_or(0, |entry| entry.taken)
+    }
+
+    /// Whether the application has rejected the message.
+    pub fn is_rejected(&self, message: u64) -> bool {
+        self.entries.get(&message).is_some_and(|entry| entry.rejected)
+    }
+
+    /// Whether the sender of the message died, and no outcome was reported.
+    pub fn is_orphaned(&self, message: u64) -> bool {
+        self.entries.get(&message).is_some_and(|entry| entry.orphaned)
+    }
+
     /// Whether a record of the receiver has used up the slot of the message: an application has taken or rejected it.
     pub(crate) fn used_slot(&self, message: u64) -> bool {
         self.is_taken(message) || self.entries.get(&message).is_some_and(|entry| entry.rejected)

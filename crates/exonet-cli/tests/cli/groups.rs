@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Ended, Listener, World, arg};
+use crate::support::{Ended, Listener, Running, World, arg};
 
 /// A member of its own identity.
 fn member(world: &World, name: &str, args: &[&str]) -> Listener {
@@ -18,7 +18,7 @@ fn line(ended: &Ended, peer: &str) -> Value {
     ended.of_type("member").into_iter().find(|line| line["peer"] == id(peer)).expect("each member has a line")
 }
 
-/// A peer at an address where nobody is.
+/// A peer that has been killed, and that the sender has never met.
 fn nobody(world: &World) -> String {
     let gone = member(world, "gone", &[]);
     let mut running = gone.running;
@@ -91,7 +91,7 @@ fn a_job_that_one_rejects_goes_to_another() {
 }
 
 #[test]
-fn one_of_any_is_enough_though_another_was_killed() {
+fn one_of_any_is_enough_though_another_is_dead() {
     let world = World::new();
     let (a, dead) = (member(&world, "a", &[]), nobody(&world));
     let to = ["group", "send", "--mode", "any", "--to", &dead, "--to", &a.peer, "--deadline", "1m"];
@@ -101,6 +101,30 @@ fn one_of_any_is_enough_though_another_was_killed() {
     // Withdrawn, and not waited for until the deadline.
     let told = line(&reached, &dead);
     assert_eq!((&told["state"], &told["certainly_not"]), (&"cancelled".into(), &true.into()));
+}
+
+#[test]
+fn one_of_any_is_enough_though_another_is_killed_while_it_has_the_message() {
+    let world = World::new();
+    // Each command gets the message, and waits. The one at the member that is killed says so first.
+    let (mut gate, _never) = (world.gate("gate"), world.gate("never"));
+    let (pipe, never) = (world.pipe("voice"), world.path("never"));
+    let script = format!("exec 3> {}; echo begun >&3; read x < {}", arg(&pipe), arg(&never));
+    let voice = world.voice("voice");
+    let a = member(&world, "a", &["--exec", "sh", "-c", "read go < \"$1\"", "--", arg(&world.path("gate"))]);
+    let killed = member(&world, "killed", &["--exec", "sh", "-c", &script]);
+    let to = ["group", "send", "--mode", "any", "--to", &killed.peer, "--to", &a.peer, "--deadline", "1m"];
+    let sender = Running::start(world.command(&[&to[..], &["--wait", "0s", "--json", "news"]].concat()));
+    assert_eq!(voice.line().unwrap(), "begun");
+    let mut running = killed.running;
+    running.kill();
+    gate.open();
+    let reached = sender.end().expect(0);
+    assert_eq!((&reached.summary()["verdict"], &reached.summary()["good"]), (&"reached".into(), &1.into()));
+    assert_eq!(line(&reached, &a.peer)["state"], "delivered");
+    // It had the message in its hands, so its copy could not be withdrawn.
+    let told = line(&reached, &killed.peer);
+    assert_eq!((&told["state"], &told["certainly_not"]), (&"unknown".into(), &false.into()));
 }
 
 #[test]

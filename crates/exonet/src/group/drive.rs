@@ -57,6 +57,15 @@ pub(super) struct Plan {
     pub(super) patience: Option<Duration>,
 }
 
+impl Plan {
+    /// After how long a copy is overdue at a member with this round-trip time: four round trips, or the patience of
+    /// the group if that is longer. None: never.
+    pub(super) fn overdue_after(&self, rtt: Option<Duration>) -> Option<Duration> {
+        let least = self.patience?;
+        Some(rtt.map_or(STRANGER, |rtt| rtt.saturating_mul(4)).max(least))
+    }
+}
+
 pub(super) struct Drive {
     shared: Arc<Shared>,
     common: Arc<Common>,
@@ -239,11 +248,7 @@ impl Drive {
         }
         let end = judge(&settled.outcome, self.message.confirm_is());
         let withdrawn = self.copies.get(member).is_some_and(|copy| copy.withdrawn);
-        let how = match end {
-            End::Good => Ended::Good,
-            End::Never if withdrawn && settled.outcome == Outcome::Cancelled => Ended::Withdrawn,
-            End::Never | End::Doubtful => Ended::Bad,
-        };
+        let how = Ended::of(end, settled.outcome, withdrawn);
         self.end(member, MemberState::Settled(settled), reason, end, how);
     }
 
@@ -335,11 +340,11 @@ impl Drive {
         copies.iter().filter_map(|copy| copy.overdue).chain(self.deadline).min()
     }
 
-    /// Four round trips from now, or the patience of the group if that is longer.
     fn overdue_at(&self, member: usize, now: Instant) -> Option<Instant> {
-        let (least, copy) = (self.plan.patience?, self.copies.get(member)?);
-        let rtt = self.common.path(&self.shared, &copy.to.id).rtt;
-        now.checked_add(rtt.map_or(STRANGER, |rtt| rtt.saturating_mul(4)).max(least))
+        // The path is looked up only if it matters.
+        self.plan.patience?;
+        let rtt = self.common.path(&self.shared, &self.copies.get(member)?.to.id).rtt;
+        now.checked_add(self.plan.overdue_after(rtt)?)
     }
 
     fn rest_of_message(&self) -> Message {

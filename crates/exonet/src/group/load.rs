@@ -4,6 +4,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use exonet_proto::NodeId;
+use exonet_proto::node::{Node, Outcome};
+
+use crate::group::ballot::End;
 
 /// What the node knows of the path to a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -13,6 +16,18 @@ pub struct Path {
     pub rtt: Option<Duration>,
     /// The share of packets that were lost, from 0 to 1.
     pub loss: f64,
+}
+
+impl Path {
+    /// What a node knows of the path to this member.
+    pub(super) fn of(node: &Node, member: &NodeId) -> Self {
+        let Some(stats) = node.peer_stats(member) else { return Self::default() };
+        let rtt = (!stats.rtt.is_zero()).then_some(stats.rtt);
+        // The loss need not be exact.
+        #[allow(clippy::cast_precision_loss)]
+        let loss = stats.packets_lost as f64 / stats.packets_sent.max(1) as f64;
+        Self { rtt, loss }
+    }
 }
 
 /// The load of a member, as far as the group knows it: see [`Group::loads`](super::Group::loads).
@@ -38,6 +53,17 @@ pub enum Ended {
     Bad,
     /// The node withdrew it. That is not the member's fault, though the member may have been slow.
     Withdrawn,
+}
+
+impl Ended {
+    /// What the end of a copy says of the load. `withdrawn`: the node was to withdraw the copy.
+    pub(super) fn of(end: End, outcome: Outcome, withdrawn: bool) -> Self {
+        match end {
+            End::Good => Self::Good,
+            End::Never if withdrawn && outcome == Outcome::Cancelled => Self::Withdrawn,
+            End::Never | End::Doubtful => Self::Bad,
+        }
+    }
 }
 
 /// A load metric. A group asks for the cost of each member that it may choose, and chooses the cheapest.

@@ -53,6 +53,8 @@ mod drive;
 mod load;
 mod ready;
 mod stream;
+#[cfg(test)]
+mod worlds;
 
 pub use ballot::{Verdict, Why};
 pub use board::{GroupReceipt, MemberLine, MemberState};
@@ -370,6 +372,32 @@ struct Mind {
     choice: Choice,
 }
 
+impl Mind {
+    fn sent(&mut self, now: Duration, member: NodeId) {
+        self.choice.used(now, member);
+        self.load.sent(now, &member);
+    }
+
+    fn removed(&mut self, member: &NodeId) {
+        self.choice.removed(member);
+        self.load.removed(member);
+    }
+
+    /// The members in the order in which they are chosen: the `k` cheapest of those that are drawn, and then the
+    /// others.
+    fn cheapest(
+        &mut self,
+        now: Duration,
+        k: usize,
+        members: &[NodeId],
+        path: impl Fn(&NodeId) -> Path,
+    ) -> Vec<usize> {
+        let Self { load, choice } = self;
+        let cost = |at: usize| members.get(at).map_or(f64::MAX, |id| load.cost(now, id, path(id)));
+        choice.cheapest(now, k, members, cost)
+    }
+}
+
 impl Common {
     fn mind(&self) -> MutexGuard<'_, Mind> {
         self.mind.lock().unwrap_or_else(PoisonError::into_inner)
@@ -377,9 +405,7 @@ impl Common {
 
     fn sent(&self, member: NodeId) {
         let now = self.made.elapsed();
-        let mut mind = self.mind();
-        mind.choice.used(now, member);
-        mind.load.sent(now, &member);
+        self.mind().sent(now, member);
     }
 
     fn ended(&self, member: &NodeId, took: Duration, how: Ended) {
@@ -387,14 +413,7 @@ impl Common {
     }
 
     fn path(&self, shared: &Shared, member: &NodeId) -> Path {
-        let Some(stats) = shared.look(|engine| engine.core.peer_stats(member)) else {
-            return Path::default();
-        };
-        let rtt = (!stats.rtt.is_zero()).then_some(stats.rtt);
-        // The loss need not be exact.
-        #[allow(clippy::cast_precision_loss)]
-        let loss = stats.packets_lost as f64 / stats.packets_sent.max(1) as f64;
-        Path { rtt, loss }
+        shared.look(|engine| Path::of(&engine.core, member))
     }
 
     fn loads(&self, shared: &Shared, members: &[NodeId]) -> Vec<MemberLoad> {
@@ -413,14 +432,11 @@ impl Common {
     fn order(&self, shared: &Shared, members: &[Arc<PeerAddr>], rule: &Rule) -> Vec<Arc<PeerAddr>> {
         let now = self.made.elapsed();
         let mut mind = self.mind();
-        let Mind { load, choice } = &mut *mind;
         let order = if rule.replace {
             let ids: Vec<NodeId> = members.iter().map(|member| member.id).collect();
-            let cost =
-                |at: usize| ids.get(at).map_or(f64::MAX, |id| load.cost(now, id, self.path(shared, id)));
-            choice.cheapest(now, rule.send, &ids, cost)
+            mind.cheapest(now, rule.send, &ids, |id| self.path(shared, id))
         } else {
-            choice.rotate(members.len())
+            mind.choice.rotate(members.len())
         };
         order.into_iter().filter_map(|at| members.get(at).cloned()).collect()
     }
@@ -495,10 +511,7 @@ impl Group {
         roster.remove(at);
         drop(roster);
         let common = &self.inner.common;
-        let mut mind = common.mind();
-        mind.choice.removed(member);
-        mind.load.removed(member);
-        drop(mind);
+        common.mind().removed(member);
         let open: Vec<_> = common.boards().iter().filter_map(Weak::upgrade).collect();
         open.iter().for_each(|board| board.order(Order::Removed(*member, how)));
         let streams: Vec<_> = common.streams().iter().filter_map(Weak::upgrade).collect();
