@@ -177,14 +177,16 @@ impl Crew {
         (0..60).for_each(|step| world.mend(step));
     }
 
-    /// Checks that the outcome of each copy is true: its member has it once if it is Delivered, and does not have it if
-    /// it certainly was not. No member has it twice in any case.
+    /// Checks that the outcome of each copy is true: its member has it if it is Delivered, or died as it got it; and does
+    /// not have it if it certainly was not delivered. No member has it twice in any case.
     fn outcomes_are_true(&self, world: &World, what: &str) {
         for (number, copies) in self.sent.iter().enumerate() {
             for (at, copy) in copies {
                 let (taken, said) = (world.ledger.times_taken(*copy), world.ledger.outcome_of(*copy));
                 let honest = match said {
-                    Some(Outcome::Delivered | Outcome::Processed { .. }) => taken == 1,
+                    Some(Outcome::Delivered | Outcome::Processed { .. }) => {
+                        taken <= 1 && world.ledger.is_taken(*copy)
+                    }
                     Some(
                         Outcome::Cancelled
                         | Outcome::Expired
@@ -207,9 +209,8 @@ impl Crew {
         for copy in self.sent.iter().flat_map(BTreeMap::values).filter(|copy| !self.unsure.contains(copy)) {
             let said = ledger.outcome_of(*copy);
             if said.is_none_or(|said| said == Outcome::Unknown) {
-                let has_ended = ledger.times_taken(*copy) == 1
-                    || ledger.is_rejected(*copy)
-                    || self.withdrawn.contains(copy);
+                let has_ended =
+                    ledger.is_taken(*copy) || ledger.is_rejected(*copy) || self.withdrawn.contains(copy);
                 assert!(ledger.is_orphaned(*copy) && has_ended, "{what}: copy {copy}: {said:?}");
             }
         }
