@@ -4,6 +4,8 @@ import json
 import pathlib
 import re
 import unittest
+from collections import namedtuple
+from unittest import mock
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
@@ -16,13 +18,32 @@ def vectors(name):
     return json.loads((ROOT / "conformance" / "vectors" / f"{name}.json").read_text())
 
 
+# The node ignores REVOKE_STREAM. It is read here, so that its vectors agree with two implementations too.
+RevokeStream = namedtuple("RevokeStream", "r s n name age place link")
+RUN = "r:r s:t n:v name:d"
+
+
+def read_revoke_stream(read):
+    read = wire.Reader(read.block(), read.tx, read.rx)
+    r, s, n, name = wire.read_fields(RUN, read).values()
+    flags, age, place, link = read.fixed(1), read.varint(), read.varint(), read.varint()
+    wire.demand(1 <= n <= 1024 and s + n <= wire.LAST and 1 <= len(name) <= 255)
+    wire.demand(flags == 0 and place <= age <= s and link <= s)
+    return RevokeStream(r, s, n, name, age, place, link)
+
+
+def write_revoke_stream(frame, tx, rx):
+    place = b"\0" + b"".join(map(wire.varint, (frame.age, frame.place, frame.link)))
+    return b"\x81" + wire.block(wire.write_fields(RUN, frame, tx, rx) + place)
+
+
 def plain(frame):
     """A frame as the vectors write it."""
     if isinstance(frame, wire.Params):
         values = {k: v.hex() if isinstance(v, bytes) else v for k, v in frame.values.items()}
         return {"frame": "PARAMS", **values}
     names = {"StampRejected": "STAMP_REJECTED", "ReplyAck": "REPLY_ACK", "Challenge": "PATH_CHALLENGE",
-             "Response": "PATH_RESPONSE"}
+             "Response": "PATH_RESPONSE", "RevokeStream": "REVOKE_STREAM"}
     name = type(frame).__name__
     out = {"frame": names.get(name, name.upper())}
     for key, value in frame._asdict().items():
@@ -51,6 +72,8 @@ def ephemeral(seed):
     return Cipher(algorithms.ChaCha20(seed, bytes(16)), None).encryptor().update(bytes(32))
 
 
+@mock.patch.dict(wire.READERS, {0x81: read_revoke_stream})
+@mock.patch.dict(wire.WRITERS, {RevokeStream: write_revoke_stream})
 class Frames(unittest.TestCase):
     def test_every_payload_is_read_as_the_vectors_say(self):
         for v in vectors("frames"):
@@ -83,6 +106,16 @@ class Frames(unittest.TestCase):
                     "call": head.call, "reply": head.reply and list(head.reply),
                     "trace": head.trace and head.trace.hex(), "body": body.hex()})
                 self.assertEqual(message.read_message(head.write(body)), (head, body))
+
+
+class Ignored(unittest.TestCase):
+    def test_the_node_ignores_what_is_withdrawn_of_a_stream(self):
+        of_it = [v for v in vectors("frames") if v["name"].startswith("REVOKE_STREAM")]
+        self.assertGreaterEqual(len(of_it), 20)
+        for v in of_it:
+            cut = v["name"].endswith("beyond the payload")
+            wanted = ([], True) if cut else ([wire.Ignored(0x81)], False)
+            self.assertEqual(read(bytes.fromhex(v["payload"]), 0, 0), wanted, v["name"])
 
 
 class Datagrams(unittest.TestCase):

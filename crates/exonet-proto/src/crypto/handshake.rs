@@ -172,6 +172,16 @@ impl Initiator {
         self.done = true;
         Ok((keys, room.len()))
     }
+
+    /// The payload of an authentic answer, for a test that shows what is on the way. The answer can still be read.
+    #[cfg(test)]
+    pub(crate) fn peek(&mut self, noise_message: &[u8]) -> Vec<u8> {
+        if self.received.is_none() {
+            self.received = receive(&mut self.noise, noise_message).ok();
+        }
+        let plain = self.received.as_ref().map(|received| &received.plain[ANSWER_HEADER_LEN..]);
+        plain.unwrap_or_default().to_vec()
+    }
 }
 
 fn receive(noise: &mut HandshakeState, message: &[u8]) -> Result<Received, HandshakeError> {

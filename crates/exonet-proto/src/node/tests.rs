@@ -17,6 +17,7 @@ mod openings;
 mod past;
 mod paths;
 mod pipes;
+mod playing;
 mod receiving;
 mod refusals;
 mod resets;

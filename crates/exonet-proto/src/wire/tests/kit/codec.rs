@@ -13,7 +13,7 @@ const EACH: usize = 160;
 const NAMED: &[(&str, &str)] = &[
     ("PADDING before and behind PING", "000100"),
     ("a type that is not assigned", "0107"),
-    ("REVOKE's type, which is not assigned", "16"),
+    ("REVOKE that is cut off", "16"),
     ("an ignorable type", "8002aabb01"),
     ("an ignorable type that ends beyond the payload", "8003aabb"),
     ("an ignorable type for experiments", "b000"),
@@ -92,6 +92,33 @@ const NAMED: &[(&str, &str)] = &[
     ("MESSAGES, unmeasured, of no bytes", "280101"),
     ("MESSAGES, unmeasured, the end", "28010161"),
     ("MESSAGES of both unmeasured kinds", "2c01010161"),
+    ("REVOKE_STREAM of two messages", "8109010902016100030103"),
+    ("REVOKE_STREAM of the message that opens the stream", "8109010901016100000000"),
+    (
+        "REVOKE_STREAM of 1,024 messages, of a name of 255 bytes",
+        "8141090109440040ff61616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616100030103",
+    ),
+    ("REVOKE_STREAM up to the last number", "811001fffffffffffffffe01016100030103"),
+    ("REVOKE_STREAM with bytes of a later version behind its place", "810b0109020161000301030707"),
+    ("REVOKE_STREAM of no messages", "8109010900016100030103"),
+    ("REVOKE_STREAM of 1,025 messages", "810a01094401016100030103"),
+    ("REVOKE_STREAM beyond the last number", "811001fffffffffffffffe02016100030103"),
+    ("REVOKE_STREAM without a name", "81080109020000030103"),
+    (
+        "REVOKE_STREAM of a name of 256 bytes",
+        "81410901090241006161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616100030103",
+    ),
+    ("REVOKE_STREAM of a name that ends beyond the frame", "81050109020261"),
+    ("REVOKE_STREAM of a message that ends its stream", "8109010902016101030103"),
+    ("REVOKE_STREAM of a reset", "8109010902016103030103"),
+    ("REVOKE_STREAM of a message that the next one goes on with", "8109010902016104030103"),
+    ("REVOKE_STREAM of a place with a reserved flag", "8109010902016108030103"),
+    ("REVOKE_STREAM with an age above its slot", "81090109020161000a0103"),
+    ("REVOKE_STREAM with a link above its slot", "810901090201610003010a"),
+    ("REVOKE_STREAM of a place with more before it than there are slots", "8109010902016100030403"),
+    ("REVOKE_STREAM without a place", "81050109020161"),
+    ("REVOKE_STREAM that ends within its place", "81080109020161000301"),
+    ("REVOKE_STREAM that ends beyond the payload", "81090109020161000301"),
 ];
 
 fn frame(spec: &Spec) -> Vec<Value> {
@@ -217,8 +244,19 @@ fn the_vectors_of_frames() {
     }
     let count = |what: &str| vectors.iter().filter(|v| v["frames"].to_string().contains(what)).count();
     for kind in [
-        "PING", "ACK", "PARAMS", "ASK", "STATE", "TOKEN", "HAVE", "EARLY", "REPLY", "VERDICT", "PIECE",
+        "PING",
+        "ACK",
+        "PARAMS",
+        "ASK",
+        "STATE",
+        "TOKEN",
+        "HAVE",
+        "EARLY",
+        "REPLY",
+        "VERDICT",
+        "PIECE",
         "REVOKE",
+        "REVOKE_STREAM",
     ] {
         assert!(count(&format!("\"{kind}\"")) >= 3, "{kind}");
     }
