@@ -51,5 +51,5 @@ pub use outcomes::Outcomes;
 pub use peer::Peer;
 pub use receive::{AtMostOnce, Delivery, Received, Receiver};
 pub use send::{BatchReceipt, MessageSink, Permit, Receipt};
-pub use session::{Session, SessionListener, SessionReceiver, SessionSender};
+pub use session::{Session, SessionEvents, SessionListener, SessionReceiver, SessionSender, SessionWriter};
 pub use stream::{ByteReader, ByteWriter, Stream, StreamListener, StreamReceiver, StreamSender};

@@ -33,7 +33,8 @@ pub enum SessionEvent {
 
 /// The events of a session: see [`Session::events`](super::Session::events).
 ///
-/// An event that the peer sends is noticed only while a task receives in the session.
+/// An event that the peer sends is noticed only while the application receives in the session: while a task waits in
+/// [`recv`](super::Session::recv), or with each call of [`try_recv`](super::Session::try_recv).
 #[derive(Debug)]
 pub struct SessionEvents {
     state: State,

@@ -213,7 +213,8 @@ impl SessionBuilder {
         self
     }
 
-    /// The longest message that this end receives, in bytes. It rejects longer ones. Default: 16 MiB.
+    /// The longest message that this end receives, in bytes. It rejects longer ones: see [`Session::longest`].
+    /// Default: 16 MiB.
     pub const fn longest(mut self, bytes: usize) -> Self {
         self.longest = bytes;
         self
@@ -320,7 +321,11 @@ impl Session {
         Self { sender, receiver: SessionReceiver::new(receiver, state) }
     }
 
-    /// Sets the longest message that this end receives from now on, in bytes. It rejects longer ones.
+    /// Sets the longest message that this end receives from now on, in bytes. Default: 16 MiB ([`LONGEST`]).
+    ///
+    /// This end holds no more than that of a message. It rejects a longer one when its last part has come: the
+    /// sender's receipt ends [`Rejected`](crate::Outcome::Rejected), with both sizes in its reason, and the session
+    /// continues. The limit concerns this end alone. A server sets it when it has accepted the session.
     #[must_use]
     pub fn longest(mut self, bytes: usize) -> Self {
         self.receiver.longest = bytes;
@@ -402,6 +407,14 @@ impl Session {
     /// The errors of [`SessionReceiver::recv`].
     pub async fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         self.receiver.recv().await
+    }
+
+    /// See [`SessionReceiver::try_recv`].
+    ///
+    /// # Errors
+    /// The errors of [`SessionReceiver::try_recv`].
+    pub fn try_recv(&mut self) -> Result<Option<Option<SessionMessage>>, SessionError> {
+        self.receiver.try_recv()
     }
 
     /// The sending and the receiving direction.

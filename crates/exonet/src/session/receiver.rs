@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use exonet_proto::MessageId;
 use exonet_proto::node::Outcome;
+use tokio::time::Instant;
 
 use super::message::SessionMessage;
 use super::state::{SessionEnd, State};
@@ -146,6 +147,78 @@ impl SessionReceiver {
         }
     }
 
+    /// Returns the next message under a guard, if it is there, without waiting. None: no message has come yet;
+    /// `Some(None)`: the peer has closed the session, and every message was received.
+    ///
+    /// Whatever else the peer says in the session is noticed too, so a program that polls a session needs no task for
+    /// its [events](super::Session::events). This method also works outside of an async runtime.
+    ///
+    /// ```
+    /// # use exonet::{Allow, Node};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let mut chat = alice.peer(bob.peer_addr()).session("chat")?.open().await?;
+    /// let mut events = chat.events();
+    /// assert!(chat.try_recv()?.is_none(), "nothing has come yet");
+    /// # let mut served = bob.accept_session().await?;
+    /// # served.send("hello").await?;
+    /// # let (mut sender, _receiver) = served.split();
+    /// # sender.close().await?;
+    ///
+    /// // One round of a program with a loop of its own, such as a game.
+    /// let mut open = true;
+    /// while open {
+    ///     while let Some(event) = events.try_next() {
+    ///         println!("{event:?}");
+    ///     }
+    ///     match chat.try_recv()? {
+    ///         None => tokio::task::yield_now().await, // the other work of the round
+    ///         Some(Some(message)) => message.ack()?,
+    ///         Some(None) => open = false,
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Self::recv`].
+    pub fn try_recv(&mut self) -> Result<Option<Option<SessionMessage>>, SessionError> {
+        loop {
+            let delivery = match self.next.take() {
+                Some(first) => first,
+                None => match self.look()? {
+                    Some(Some(delivery)) => delivery,
+                    Some(None) => return Ok(Some(None)),
+                    None => return Ok(None),
+                },
+            };
+            if let Some(found) = self.heed(delivery) {
+                return Ok(Some(Some(found)));
+            }
+        }
+    }
+
+    /// Returns the next message of the stream, or the end, if it is there. None: there is nothing yet.
+    fn look(&mut self) -> Result<Option<Option<Delivery>>, SessionError> {
+        if let Some(end) = self.state.ended().filter(|end| *end != SessionEnd::Closed) {
+            return Err(SessionError::Ended(end));
+        }
+        let Some(stream) = self.stream.as_mut() else { return Ok(Some(None)) };
+        if let Some(next) = stream.look() {
+            return self.heard(next).map(Some);
+        }
+        if let Some(why) = refusal(&mut self.opening) {
+            return self.ends(SessionEnd::Refused(why)).map(Some);
+        }
+        if self.state.expires().is_some_and(|at| at <= Instant::now()) {
+            return self.ends(SessionEnd::Expired).map(Some);
+        }
+        Ok(None)
+    }
+
     /// Waits for the next message of the stream. None: there are no more.
     async fn wait(&mut self) -> Result<Option<Delivery>, SessionError> {
         if let Some(end) = self.state.ended().filter(|end| *end != SessionEnd::Closed) {
@@ -171,6 +244,14 @@ impl SessionReceiver {
                 return self.ends(SessionEnd::Expired);
             }
         };
+        self.heard(next)
+    }
+
+    /// Interprets what the stream has returned.
+    fn heard(
+        &mut self,
+        next: Result<Option<Delivery>, StreamError>,
+    ) -> Result<Option<Delivery>, SessionError> {
         match next {
             Ok(Some(delivery)) => {
                 self.state.touch();
@@ -242,20 +323,29 @@ impl SessionReceiver {
     }
 }
 
-/// Waits until the peer does not take the message that opens the session, and returns the reason. A node without
-/// sessions takes no such message, and thus says nothing in the session.
+/// Waits until the peer does not take the message that opens the session, and returns the reason.
 async fn not_taken(opening: &mut Option<Receipt>) -> Arc<str> {
     if let Some(receipt) = opening {
-        let outcome = (&mut *receipt).await.outcome;
-        let reason = receipt.reason();
-        *opening = None;
-        match outcome {
-            Outcome::Refused(refusal) => return refusal.to_string().into(),
-            Outcome::Rejected { .. } => return reason.unwrap_or_else(|| "the peer does not take it".into()),
-            _ => {}
+        receipt.outcome().await;
+        if let Some(why) = refusal(opening) {
+            return why;
         }
     }
     pending().await
+}
+
+/// The reason for which the peer has not taken the message that opens the session. None: it has taken the message, or
+/// may still do so. A node without sessions takes no such message, and thus says nothing in the session.
+fn refusal(opening: &mut Option<Receipt>) -> Option<Arc<str>> {
+    let receipt = opening.as_ref()?;
+    let outcome = receipt.settled()?.outcome;
+    let reason = receipt.reason();
+    *opening = None;
+    match outcome {
+        Outcome::Refused(refusal) => Some(refusal.to_string().into()),
+        Outcome::Rejected { .. } => Some(reason.unwrap_or_else(|| "the peer does not take it".into())),
+        _ => None,
+    }
 }
 
 impl Drop for SessionReceiver {

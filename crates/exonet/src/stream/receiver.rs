@@ -241,7 +241,7 @@ impl StreamReceiver {
     }
 
     /// Returns the next message, or the end, if it is there. None: there is nothing yet.
-    fn look(&mut self) -> Option<Result<Option<Delivery>, StreamError>> {
+    pub(crate) fn look(&mut self) -> Option<Result<Option<Delivery>, StreamError>> {
         if let Some(next) = self.next.take() {
             return Some(Ok(Some(next)));
         }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use exonet::blocking::{Node, Request};
+use exonet::blocking::{Node, Request, Session};
 use exonet::call::{Failure, ReplyStatus};
 use exonet::error::{CallError, Closed, SendError};
 use exonet::group::Mode;
 use exonet::receive::{Filter, NotAnswered};
+use exonet::session::{SessionEnd, SessionError, SessionEvent, SessionMessage, SessionSendError};
 use exonet::{Allow, Message, Outcome};
 
 const LONG: Duration = Duration::from_secs(50);
@@ -241,4 +242,109 @@ fn a_stream_to_a_group_is_sent_and_read_by_threads() {
     assert_eq!(all.decided_timeout(Duration::ZERO), None);
     [&bob, &carol].iter().for_each(|member| member.recv().unwrap().ack().unwrap());
     assert!(all.decided().is_reached());
+}
+
+/// Both ends of a new session.
+fn session(alice: &Node, bob: &Node) -> (Session, Session) {
+    let here = alice.peer(bob.get_ref().peer_addr()).session("chat", |session| session).unwrap();
+    (here, bob.accept_session().unwrap())
+}
+
+/// What `look` finds in the end, without a wait in the library.
+fn polled<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn text(message: Option<SessionMessage>) -> String {
+    String::from_utf8_lossy(&message.unwrap().take().unwrap()).into_owned()
+}
+
+#[test]
+fn sessions_send_whole_and_in_chunks_and_as_objects() {
+    let (alice, bob) = (node(), node());
+    let (mut here, there) = session(&alice, &bob);
+    let mut there = there.longest(200_000);
+    drop(here.send("whole").unwrap());
+    let tried = here.try_send("at once").unwrap();
+    drop(here.send_object(&("tea", 3_u32)).unwrap());
+    let mut chunks = here.begin(Message::new("").confirm(exonet::Confirm::Processed)).unwrap();
+    chunks.write(b"in ").unwrap();
+    chunks.flush().unwrap();
+    chunks.write(b"chunks").unwrap();
+    let chunked = chunks.finish().unwrap();
+    let mut left = here.begin("").unwrap();
+    left.write(b"never").unwrap();
+    left.flush().unwrap();
+    drop(left);
+    let long = here.send(vec![7; 200_001]).unwrap();
+    assert!(matches!(
+        here.try_send(vec![7; 70_000]),
+        Err(SessionSendError::Send(SendError::TooLarge { .. }))
+    ));
+
+    assert_eq!(text(there.recv().unwrap()), "whole");
+    assert_eq!(text(there.recv_timeout(LONG).unwrap().unwrap()), "at once");
+    let object = there.recv().unwrap().unwrap();
+    assert_eq!(object.object::<(String, u32)>().unwrap(), ("tea".to_owned(), 3));
+    object.ack().unwrap();
+    let last = polled(|| there.try_recv().unwrap()).unwrap();
+    assert_eq!(last.body(), "in chunks");
+    last.ack_with(9).unwrap();
+    // The reader rejects the long one, and goes on.
+    let ((mut sender, mut receiver), (mut answers, mut questions)) = (here.split(), there.split());
+    drop(sender.try_send("try").unwrap());
+    drop(sender.send_object("object").unwrap());
+    drop(sender.begin("").unwrap().finish().unwrap());
+    assert_eq!(text(questions.recv_timeout(LONG).unwrap().unwrap()), "try");
+    assert_eq!(text(polled(|| questions.try_recv().unwrap())), "\"object\"");
+    assert_eq!(text(questions.recv().unwrap()), "");
+    assert!(questions.recv_timeout(Duration::ZERO).unwrap().is_none());
+    assert!(matches!(long.wait().outcome, Outcome::Rejected { .. }));
+    assert_eq!(tried.wait().outcome, Outcome::Delivered);
+    assert!(matches!(chunked.wait().outcome, Outcome::Processed { status: 9, .. }));
+
+    drop(answers.refuse("out of paper").unwrap());
+    let end = SessionEnd::Refused("out of paper".into());
+    let error = polled(|| receiver.try_recv().map_or_else(Some, |none| none.map(|_| panic!("a message"))));
+    assert_eq!(error, SessionError::Ended(end));
+    let (sender, questions) = Session::unsplit(sender, questions).unwrap_err();
+    assert_eq!(Session::unsplit(sender, receiver).unwrap().get_ref().name(), "chat");
+    drop(Session::unsplit(answers, questions).unwrap());
+}
+
+#[test]
+fn a_thread_waits_for_the_events_of_a_session_or_polls_them() {
+    let (alice, bob) = (node(), node());
+    let (mut here, there) = session(&alice, &bob);
+    let (mut waited, mut watched) = (here.events(), here.events());
+    assert_eq!((waited.next_timeout(Duration::ZERO).unwrap(), waited.away()), (None, None));
+    let waits = std::thread::spawn(move || {
+        let mut told = Vec::new();
+        while let Ok(event) = waited.next() {
+            told.push(event);
+        }
+        told
+    });
+    let (mut answers, _questions) = there.split();
+    drop(answers.send("hello").unwrap());
+    drop(answers.close().unwrap());
+    // The session is polled, and with it its events.
+    assert_eq!(text(polled(|| here.try_recv().unwrap())), "hello");
+    assert!(polled(|| here.try_recv().unwrap()).is_none());
+    let mut told = Vec::new();
+    while !told.contains(&SessionEvent::Closing) {
+        told.push(polled(|| watched.try_next()));
+    }
+    assert!(told.contains(&SessionEvent::Accepted), "{told:?}");
+    let (mut sender, _receiver) = here.split();
+    drop(sender.close().unwrap());
+    let ended = SessionEvent::Ended(SessionEnd::Closed);
+    assert_eq!(watched.next_timeout(LONG).unwrap(), Some(ended.clone()));
+    alice.close(LONG);
+    assert_eq!(waits.join().unwrap().last(), Some(&ended));
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::common::{builder, bytes, node, within};
 use exonet::session::{
-    PER_PEER, SessionEnd, SessionError, SessionEvent, SessionId, SessionOpenError, SessionReceiver,
-    SessionSendError,
+    PER_PEER, SessionEnd, SessionError, SessionEvent, SessionId, SessionMessage, SessionOpenError,
+    SessionReceiver, SessionSendError,
 };
 use exonet::stream::OpenError;
 use exonet::{Confirm, Durability, Message, Node, Outcome, PeerEvent, Session, Traceparent};
@@ -49,6 +49,70 @@ async fn rest(receiver: &mut SessionReceiver) -> SessionError {
             Err(error) => return error,
         }
     }
+}
+
+/// What `try_recv` finds in the end.
+async fn polled(session: &mut Session) -> Result<Option<SessionMessage>, SessionError> {
+    loop {
+        if let Some(found) = session.try_recv()? {
+            return Ok(found);
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_polled_for_messages_and_for_its_end() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut here, mut there) = session(&alice, &bob).await;
+        assert!(there.try_recv().unwrap().is_none(), "the opening is no message");
+        let large = bytes(200_000);
+        let sends = async {
+            drop(here.send("small").await.unwrap());
+            drop(here.send(large.clone()).await.unwrap());
+        };
+        let polls = async {
+            let first = polled(&mut there).await.unwrap().unwrap();
+            assert_eq!((&first.body()[..], first.attempt()), (&b"small"[..], 1));
+            assert!(there.try_recv().unwrap().is_none(), "the next one waits for this one");
+            drop(first);
+            let again = polled(&mut there).await.unwrap().unwrap();
+            assert_eq!((again.body(), again.attempt()), (&"small".into(), 2));
+            again.ack().unwrap();
+            assert!(polled(&mut there).await.unwrap().unwrap().take().unwrap() == large);
+            assert!(there.try_recv().unwrap().is_none());
+        };
+        tokio::join!(sends, polls);
+        let (mut sender, mut receiver) = here.split();
+        drop(sender.close().await.unwrap());
+        assert!(polled(&mut there).await.unwrap().is_none());
+        assert!(there.try_recv().unwrap().unwrap().is_none(), "and it remains so");
+        there.abort();
+        assert_eq!(rest(&mut receiver).await, SessionError::Ended(SessionEnd::Aborted));
+        assert_eq!(receiver.try_recv().unwrap_err(), SessionError::Ended(SessionEnd::Aborted));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_polled_learns_that_it_is_refused_or_has_expired() {
+    within(async {
+        let alice = node().await;
+        let deaf = builder().config(|config| config.takes.messages = false).build().await.unwrap();
+        let mut here = alice.peer(deaf.peer_addr()).session("chat").unwrap().open().await.unwrap();
+        let end = polled(&mut here).await.unwrap_err();
+        assert!(matches!(end, SessionError::Ended(SessionEnd::Refused(_))), "{end}");
+
+        let bob = node().await;
+        let new = alice.peer(bob.peer_addr()).session("chat").unwrap();
+        let mut here = new.idle(Duration::from_millis(30)).open().await.unwrap();
+        let mut there = bob.accept_session().await.unwrap();
+        let expired = SessionError::Ended(SessionEnd::Expired);
+        assert_eq!(polled(&mut there).await.unwrap_err(), expired);
+        assert_eq!(polled(&mut here).await.unwrap_err(), expired);
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ impl Sent {
                 assert!(told == good && need == p && good < p, "{told} {good} of {need} {p}");
                 match why {
                     Why::TooFew => {
-                        assert!(self.possible() < p, "{} of {p} may still have it", self.possible())
+                        assert!(self.possible() < p, "{} of {p} may still have it", self.possible());
                     }
                     Why::Deadline => {
                         // A node notices a deadline before the task of the group does.

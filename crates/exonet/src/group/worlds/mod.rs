@@ -2,7 +2,6 @@
 //! outcome at each member are true.
 
 mod crew;
-mod slow;
 
 use core::time::Duration;
 
@@ -102,7 +101,7 @@ impl Seen {
                 MemberState::Settled(settled) => match settled.outcome {
                     Outcome::Cancelled if copy.withdrawn => self.withdrawn[0] += 1,
                     Outcome::Delivered | Outcome::Processed { .. } if copy.withdrawn => {
-                        self.withdrawn[1] += 1
+                        self.withdrawn[1] += 1;
                     }
                     Outcome::Rejected { .. } => self.rejected += 1,
                     Outcome::Unknown => self.doubtful += 1,
