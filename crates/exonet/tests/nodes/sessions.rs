@@ -84,13 +84,10 @@ async fn a_session_is_polled_for_messages_and_for_its_end() {
             assert!(there.try_recv().unwrap().is_none());
         };
         tokio::join!(sends, polls);
-        let (mut sender, mut receiver) = here.split();
+        let (mut sender, _receiver) = here.split();
         drop(sender.close().await.unwrap());
         assert!(polled(&mut there).await.unwrap().is_none());
         assert!(there.try_recv().unwrap().unwrap().is_none(), "and it remains so");
-        there.abort();
-        assert_eq!(rest(&mut receiver).await, SessionError::Ended(SessionEnd::Aborted));
-        assert_eq!(receiver.try_recv().unwrap_err(), SessionError::Ended(SessionEnd::Aborted));
     })
     .await;
 }
