@@ -66,7 +66,7 @@ async fn relay(mut connection: TcpStream, stream: Stream) {
     let name = stream.name().clone();
     if let Err(error) = copy_bidirectional(&mut connection, &mut stream.into_bytes()).await {
         eprintln!("connection {}: {error}", String::from_utf8_lossy(&name));
-        // The connection ends with a reset, so that its other end does not take this for the end of the data.
+        // Resets the TCP connection, so that its other end does not mistake the error for the end of the data.
         let _ = connection.set_zero_linger();
     }
 }

@@ -4,8 +4,8 @@
 //! openings aside, and handles the datagrams of channels first:
 //!
 //! * while channels receive nothing, openings get all of the time, [`BITE`] by bite;
-//! * while channels receive something, openings get a [`SHARE`]th of the time, also of the time between two turns, in which
-//!   other tasks run. On a busy machine the driver has little time of its own, and an opening would wait for all others.
+//! * while channels receive something, openings get a [`SHARE`]th of all time, including the time between two turns in which
+//!   other tasks run. With a share of the driver's own time only, openings would wait long on a busy machine.
 //!
 //! Openings with a mac2, whose senders have proven their address, wait apart from those without. While both kinds
 //! wait, each gets half of the openings' time, whatever one opening costs. Within each kind, a network prefix gets a
@@ -24,11 +24,10 @@ use crate::sieve::Sieve;
 /// While channels keep the driver busy, openings get one part in this many of the time.
 const SHARE: u32 = 16;
 
-/// How long the driver handles openings at a time; it always finishes one that it has begun. Datagrams that arrive
-/// meanwhile wait that long.
+/// How long the driver handles openings at a time; it always finishes one that it has begun.
 const BITE: Duration = Duration::from_micros(250);
 
-/// The most time between two turns that counts. The openings of one turn hold up channels for a part of it.
+/// At most this much time between two turns counts, so that the openings of one turn do not delay channels for long.
 const LONGEST_TURN: Duration = Duration::from_millis(10);
 
 /// How many openings of each kind may wait. Once half of the places for openings without a mac2 are taken, the node
@@ -143,9 +142,10 @@ impl Openings {
         }
     }
 
-    /// Channels have had work for `span`. Openings earn their share of it, and save up one bite at most.
+    /// Channels have had work for `span`. Openings earn their share of it. They save up one bite, or this
+    /// share if it is longer.
     fn earn(&mut self, span: Duration) {
-        let part = span / (SHARE - 1);
+        let part = span / SHARE;
         self.earned = (self.earned + part.saturating_sub(self.owed)).min(part.max(BITE));
         self.owed = self.owed.saturating_sub(part);
     }
@@ -196,13 +196,14 @@ mod tests {
     /// without a mac2 takes 5 us, one with a mac2 125 us. Returns how many of each kind were handled.
     fn worked(turns: u32, for_channels: Duration, come: u32) -> ([u32; 2], Duration) {
         let (mut openings, mut counts, mut time) = (Openings::default(), [0; 2], Duration::ZERO);
-        let busy = !for_channels.is_zero();
+        let (busy, mut now) = (!for_channels.is_zero(), Mono(0));
         for turn in 0..turns {
             for i in 0..come {
                 openings.put(arrival(turn * come + i), &opening(false));
                 openings.put(arrival(turn * come + i), &opening(true));
             }
-            openings.earn(for_channels);
+            now = now + for_channels;
+            openings.note_turn(now, busy);
             let (allowed, mut taken) = (openings.allowance(busy), Duration::ZERO);
             while taken < allowed
                 && let Some((kind, _)) = openings.take()
@@ -212,7 +213,7 @@ mod tests {
                 counts[usize::from(kind.0)] += 1;
                 taken += span;
             }
-            time += taken;
+            (time, now) = (time + taken, now + taken);
         }
         (counts, time)
     }
@@ -237,10 +238,10 @@ mod tests {
         openings.note_turn(Mono(0) + turn, false);
         assert_eq!(openings.allowance(true), Duration::ZERO, "channels had no work");
         openings.note_turn(Mono(0) + turn * 2, true);
-        assert_eq!(openings.allowance(true), turn / (SHARE - 1));
+        assert_eq!(openings.allowance(true), turn / SHARE);
         // The driver had slept.
         openings.note_turn(Mono(0) + turn * 10_000, true);
-        assert_eq!(openings.allowance(true), LONGEST_TURN / (SHARE - 1));
+        assert_eq!(openings.allowance(true), LONGEST_TURN / SHARE);
     }
 
     #[test]
@@ -249,12 +250,12 @@ mod tests {
         openings.earn(BITE * SHARE);
         openings.earn(BITE);
         assert_eq!(openings.allowance(true), BITE, "less than it could have earned");
-        openings.earn(BITE * 4 * (SHARE - 1));
+        openings.earn(BITE * 4 * SHARE);
         assert_eq!(openings.allowance(true), BITE * 4, "its part, however long that was");
         let kind = Kind(true);
         openings.spend(kind, true, Duration::from_secs(10));
         assert_eq!(openings.allowance(true), Duration::ZERO);
-        openings.earn(BITE * 4 * SHARE);
+        openings.earn(BITE * 5 * SHARE);
         assert!(openings.allowance(true) > Duration::ZERO, "a debt is forgiven in time");
     }
 

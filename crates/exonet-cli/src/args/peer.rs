@@ -12,6 +12,9 @@ EXAMPLES
       exon send lab 'hello'
       exon listen --allow lab
 
+  The same for a name of a name service:
+      exon peer add chat name:chat --names ID@HOST:PORT
+
   Show all names, and one of them:
       exon peer list
       exon peer show lab
@@ -39,9 +42,9 @@ pub(crate) enum PeerCommand {
         /// The name
         #[arg(value_name = "NAME", value_parser = parse_name)]
         name: String,
-        /// The peer, as `exon listen` prints it: ID@HOST:PORT; or name:NAME, which is looked up now for its id, and again
-        /// whenever the peer does not answer
-        #[arg(value_name = "ID@HOST:PORT", value_parser = parse_unlisted)]
+        /// The peer, as `exon listen` prints it: ID@HOST:PORT; or name:NAME. The command looks the name up now; later
+        /// commands with --names look it up again if the peer does not answer
+        #[arg(value_name = "PEER", value_parser = parse_unlisted)]
         peer: PeerAddr,
         /// Replace the peer that has this name
         #[arg(long)]

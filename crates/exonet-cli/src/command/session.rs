@@ -50,7 +50,7 @@ enum Line<'a> {
     Moved {
         to: String,
     },
-    /// A line that the other side has rejected, and which one of the input it is.
+    /// The number of an input line that the other side has rejected, and the reason.
     Rejected {
         line: u64,
         reason: &'a str,
@@ -249,7 +249,7 @@ fn end_name(end: &SessionEnd) -> &'static str {
     }
 }
 
-/// A line that was sent, and what became of it.
+/// A line that was sent, and its outcome.
 struct Said {
     line: u64,
     outcome: Outcome,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::Office;
 use super::request::{Content, Given, HasContent, json_as_written, span, text};
 use super::respond::{Answer, ApiError, in_json, put_body, raw};
-use super::send::{peer, refused};
+use super::send::{To, refused};
 use crate::control::protocol::{Class, LONGEST_BODY};
 use crate::exit::remedy;
 
@@ -47,10 +47,11 @@ impl HasContent for Draft {
 /// Makes a call. If the client disconnects, the call is given up.
 pub(super) async fn call(office: &Office, given: &Given) -> Result<Answer, ApiError> {
     let (draft, body) = given.with_content::<Draft>()?;
-    let to = peer(&office.node, &draft.to).await?;
+    let to = To::parse(&draft.to)?;
     let deadline = draft.deadline_ms.map_or(DEADLINE, Duration::from_millis);
     let deadline = span("deadline_ms", deadline, LONGEST)?;
     let _waiting = office.place_to_wait()?;
+    let to = to.find(&office.node).await?;
     let call = office.node.peer(to).call(draft.method.into_bytes(), body).deadline(deadline);
     let call = match draft.priority {
         Some(priority) => call.priority(priority.into()),

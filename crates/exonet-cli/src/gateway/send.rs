@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use exonet::error::{NameError, NamingError, SendError};
+use exonet::naming::Name;
 use exonet::{Confirm, Message, Node, PeerAddr, Receipt, Traceparent};
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -125,29 +126,53 @@ impl Treatment {
     }
 }
 
-/// Finds a peer as a client writes it.
-pub(super) async fn peer(node: &Node, text: &str) -> Result<PeerAddr, ApiError> {
-    let bad = |error: &dyn Display| {
-        let remedy = "write a peer as ID@HOST:PORT, as `exon listen` prints it, by a name of `exon peer add`, or as name:NAME";
-        ApiError::new(StatusCode::BAD_REQUEST, "bad_peer", format!("{text:?}: {error}"), remedy)
-    };
-    let Some(name) = text.strip_prefix("name:") else {
-        return crate::peers::parse_peer(text).map_err(|error| bad(&error));
-    };
-    let name = name.parse().map_err(|error: NameError| bad(&error))?;
-    let found = node.named(&name).await.map_err(|error| {
-        let (status, code, remedy) = match error {
-            NamingError::NoService => (
-                StatusCode::BAD_REQUEST,
-                "no_name_service",
-                "start `exon up` with --names; see `exon names --help`",
-            ),
-            NamingError::Unbound(_) => (StatusCode::BAD_REQUEST, "no_such_name", "see `exon names ls`"),
-            _ => (StatusCode::BAD_GATEWAY, "name_service", "try again later"),
+/// A peer as a client writes it.
+pub(super) enum To {
+    Peer(PeerAddr),
+    Name(Name),
+}
+
+impl To {
+    pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
+        let bad = |error: &dyn Display| {
+            let remedy = "write a peer as ID@HOST:PORT, as `exon listen` prints it, by a name of `exon peer add`, or as name:NAME";
+            ApiError::new(StatusCode::BAD_REQUEST, "bad_peer", format!("{text:?}: {error}"), remedy)
         };
-        ApiError::new(status, code, format!("{text:?}: {error}"), remedy)
-    })?;
-    Ok(found.addr().clone())
+        match text.strip_prefix("name:") {
+            Some(name) => name.parse().map(Self::Name).map_err(|error: NameError| bad(&error)),
+            None => crate::peers::parse_peer(text).map(Self::Peer).map_err(|error| bad(&error)),
+        }
+    }
+
+    /// The peer, after a look-up if it is given by a name.
+    pub(super) async fn find(self, node: &Node) -> Result<PeerAddr, ApiError> {
+        let name = match self {
+            Self::Peer(peer) => return Ok(peer),
+            Self::Name(name) => name,
+        };
+        let found = node.named(&name).await.map_err(|error| {
+            let (status, code, remedy) = match error {
+                NamingError::NoService => (
+                    StatusCode::BAD_REQUEST,
+                    "no_name_service",
+                    "start `exon up` with --names; see `exon names --help`",
+                ),
+                NamingError::Unbound(_) => (StatusCode::BAD_REQUEST, "no_such_name", "see `exon names ls`"),
+                NamingError::OtherNode { .. } => (
+                    StatusCode::CONFLICT,
+                    "other_node",
+                    "if the name may stand for another node now, write the peer as ID@name:NAME",
+                ),
+                _ => (
+                    StatusCode::BAD_GATEWAY,
+                    "name_service",
+                    "check the --names of `exon up`, and whether the name service runs there",
+                ),
+            };
+            ApiError::new(status, code, error.to_string(), remedy)
+        })?;
+        Ok(found.addr().clone())
+    }
 }
 
 /// The answer to a message or call that the node does not accept.
@@ -176,7 +201,7 @@ pub(super) fn refused(error: &SendError) -> ApiError {
 
 pub(super) async fn send(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let (draft, body) = given.with_content::<Draft>()?;
-    let to = peer(&office.node, &draft.to).await?;
+    let to = To::parse(&draft.to)?;
     let (treatment, id) = draft.treatment()?;
     let begun = treatment.begun(id.clone(), draft.to.clone(), &body);
     let (durable, wait) = (draft.durable, wait(draft.wait_ms)?);
@@ -216,7 +241,7 @@ async fn taken(office: &Office, id: &str) -> Result<(), ApiError> {
 
 /// A message that is being handed to the node.
 struct Handover {
-    to: PeerAddr,
+    to: To,
     message: Message,
     size: usize,
     id: String,
@@ -226,6 +251,7 @@ struct Handover {
 impl Handover {
     async fn run(self, office: &Office) -> Result<(), ApiError> {
         let Self { to, message, size, id, place } = self;
+        let to = to.find(&office.node).await.inspect_err(|_| office.sent.forget(&id))?;
         let receipt = match queue(&office.node, to, message, ROOM_TIME).await {
             Ok(receipt) => receipt,
             Err(error) => {

@@ -250,9 +250,14 @@ impl Shop {
         Ok(Bytes::from_static(b"{}"))
     }
 
+    /// Whether `caller` acts for the identity. Each move has a caller of its own.
+    fn is_proven(&self, caller: NodeId) -> bool {
+        self.state().proven == Some(caller)
+    }
+
     /// Fails unless `caller` acts for the identity.
     fn check(&self, caller: NodeId) -> Result<(), Answer> {
-        if self.state().proven == Some(caller) {
+        if self.is_proven(caller) {
             return Ok(());
         }
         Err(Answer::new(
@@ -265,7 +270,7 @@ impl Shop {
         self.check(call.caller)?;
         let body = call.body.bytes(LONGEST).await.map_err(Answer::error)?;
         point("door: ahead");
-        let kept = spawn_blocking(move || self.vestibule.ahead(&body));
+        let kept = spawn_blocking(move || self.vestibule.ahead(&body, || self.is_proven(call.caller)));
         kept.await.map_err(Answer::error)?.map_err(|failure| refused(&failure))?;
         Ok(Bytes::from_static(b"{}"))
     }
@@ -274,7 +279,7 @@ impl Shop {
         self.check(call.caller)?;
         let body = call.body.bytes(LONGEST).await.map_err(Answer::error)?;
         let Some(load) = self.take_part(&body)? else { return Ok(Bytes::from_static(b"{}")) };
-        let landed = spawn_blocking(move || self.vestibule.land(&load));
+        let landed = spawn_blocking(move || self.vestibule.land(&load, || self.is_proven(call.caller)));
         let attempt = landed.await.map_err(Answer::error)?.map_err(|failure| refused(&failure))?;
         json(&Ready { attempt: attempt.0 })
     }

@@ -81,13 +81,18 @@ impl Vestibule {
         Ok(opened)
     }
 
-    /// Stores a piece that arrived ahead of the load.
-    pub(super) fn ahead(&self, piece: &[u8]) -> Result<(), Failure> {
-        self.landing().ahead(piece).map_err(|error| cannot(&error))
+    /// Stores a piece that arrived ahead of the load. `is_latest` says whether no later move has begun: a piece of an earlier
+    /// one would remove what the later one has brought.
+    pub(super) fn ahead(&self, piece: &[u8], is_latest: impl FnOnce() -> bool) -> Result<(), Failure> {
+        let mut landing = self.landing();
+        if !is_latest() {
+            return Err(superseded());
+        }
+        landing.ahead(piece).map_err(|error| cannot(&error))
     }
 
-    /// Assembles all of the identity but its key.
-    pub(super) fn land(&self, load: &[u8]) -> Result<Attempt, Failure> {
+    /// Assembles all of the identity but its key. `is_latest`: see [`Self::ahead`].
+    pub(super) fn land(&self, load: &[u8], is_latest: impl FnOnce() -> bool) -> Result<Attempt, Failure> {
         let key = self.key()?;
         // This is checked first: no data of another identity may reach the disk.
         let arriving = state::open_load(load, &key).map_err(|error| cannot(&error))?;
@@ -97,11 +102,17 @@ impl Vestibule {
         // This check must come before the identity is ceded.
         arriving.application::<()>().map_err(|error| cannot(&error))?;
         point("door: load");
-        self.landing().land(&arriving).map_err(|error| cannot(&error))?;
+        // Held to the end, so that no other load comes in between.
+        let mut opened = self.arriving();
+        let mut landing = self.landing();
+        if !is_latest() {
+            return Err(superseded());
+        }
+        landing.land(&arriving).map_err(|error| cannot(&error))?;
         point("door: landed");
         self.keep("load", load)?;
         let attempt = arriving.attempt;
-        *self.arriving() = Some(arriving);
+        *opened = Some(arriving);
         Ok(attempt)
     }
 
@@ -187,6 +198,10 @@ impl Vestibule {
         // Leftovers are useless: the load is encrypted for a key that is removed with it.
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+fn superseded() -> Failure {
+    Failure::new("cannot accept the identity: a later move of it has begun")
 }
 
 fn cannot(error: &exonet::error::StateError) -> Failure {

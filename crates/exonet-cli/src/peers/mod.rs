@@ -48,11 +48,8 @@ fn there_is(name: Option<&str>) -> String {
 
 /// A peer as an argument: a name, or `ID@HOST:PORT`.
 pub(crate) fn parse_peer(text: &str) -> Result<PeerAddr, PeerError> {
-    if let Some(name) = text.strip_prefix("name:") {
-        return services::parse(name);
-    }
     if !is_name(text) {
-        return address(text);
+        return parse_unlisted(text);
     }
     let book = Book::open().map_err(|failure| PeerError::Book(failure.to_string()))?;
     match book.get(text) {

@@ -122,7 +122,7 @@ fn one_of_any_is_enough_though_another_is_killed_while_it_has_the_message() {
     let reached = sender.end().expect(0);
     assert_eq!((&reached.summary()["verdict"], &reached.summary()["good"]), (&"reached".into(), &1.into()));
     assert_eq!(line(&reached, &a.peer)["state"], "delivered");
-    // It had the message in its hands, so its copy could not be withdrawn.
+    // The member's application had the message, so the node could not withdraw the copy.
     let told = line(&reached, &killed.peer);
     assert_eq!((&told["state"], &told["certainly_not"]), (&"unknown".into(), &false.into()));
 }

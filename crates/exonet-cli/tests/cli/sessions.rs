@@ -48,7 +48,11 @@ fn a_line_is_one_message_or_none() {
     let told = asked(16 << 20).expect(0);
     assert_eq!(told.stdout.lines().map(str::len).collect::<Vec<_>>(), [16 << 20, 6]);
     let told = asked((16 << 20) + 1).expect(4);
-    assert!(told.stdout.is_empty() && told.stderr.contains("a line of more than 16 MiB"), "{}", told.stderr);
+    assert!(
+        told.stdout.is_empty() && told.stderr.contains("a line of more than 16777216 bytes"),
+        "{}",
+        told.stderr
+    );
     // The other way.
     let script = "while read line; do echo ${#line}; done";
     let server = world.serve(&["--as", "counts", "--sessions", "count", "--exec", "sh", "-c", script]);

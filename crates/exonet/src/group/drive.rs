@@ -58,8 +58,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// After how long a copy is overdue at a member with this round-trip time: four round trips, or the patience of
-    /// the group if that is longer. None: never.
+    /// The time after which a copy to a member with this round-trip time is overdue: the longer of four round trips and the
+    /// patience of the group. None: never.
     pub(super) fn overdue_after(&self, rtt: Option<Duration>) -> Option<Duration> {
         let least = self.patience?;
         Some(rtt.map_or(STRANGER, |rtt| rtt.saturating_mul(4)).max(least))

@@ -56,7 +56,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// What the end of a copy says of the load. `withdrawn`: the node was to withdraw the copy.
+    /// How a copy ended, for the load of its member. `withdrawn`: the group has asked the node to withdraw the copy.
     pub(super) fn of(end: End, outcome: Outcome, withdrawn: bool) -> Self {
         match end {
             End::Good => Self::Good,

@@ -87,9 +87,7 @@ impl Parts {
             return Err("its first parts were given up, or went to a process that has ended".to_owned());
         }
         if total > longest as u64 {
-            return Err(format!(
-                "it has {total} bytes, and this session takes messages of at most {longest}"
-            ));
+            return Err(too_long(total, longest));
         }
         self.whole = Some((id, data.clone()));
         Ok(data)
@@ -170,13 +168,13 @@ impl SessionReceiver {
     /// // One round of a program with a loop of its own, such as a game.
     /// let mut open = true;
     /// while open {
-    ///     while let Some(event) = events.try_next() {
-    ///         println!("{event:?}");
-    ///     }
     ///     match chat.try_recv()? {
     ///         None => tokio::task::yield_now().await, // the other work of the round
     ///         Some(Some(message)) => message.ack()?,
     ///         Some(None) => open = false,
+    ///     }
+    ///     while let Some(event) = events.try_next() {
+    ///         println!("{event:?}");
     ///     }
     /// }
     /// # Ok(())
@@ -276,7 +274,10 @@ impl SessionReceiver {
         // If the acknowledgement fails, the message is handed out again later.
         match said {
             Said::Part { first: true, last: true, data, .. } => {
-                return Some(SessionMessage::new(delivery, data));
+                if data.len() <= self.longest {
+                    return Some(SessionMessage::new(delivery, data));
+                }
+                delivery.reject(too_long(data.len() as u64, self.longest));
             }
             Said::Part { last: true, total, data, .. } => {
                 let total = total.unwrap_or_default();
@@ -323,7 +324,7 @@ impl SessionReceiver {
     }
 }
 
-/// Waits until the peer does not take the message that opens the session, and returns the reason.
+/// Waits until the peer has refused or rejected the message that opens the session, and returns the reason.
 async fn not_taken(opening: &mut Option<Receipt>) -> Arc<str> {
     if let Some(receipt) = opening {
         receipt.outcome().await;
@@ -334,8 +335,12 @@ async fn not_taken(opening: &mut Option<Receipt>) -> Arc<str> {
     pending().await
 }
 
-/// The reason for which the peer has not taken the message that opens the session. None: it has taken the message, or
-/// may still do so. A node without sessions takes no such message, and thus says nothing in the session.
+fn too_long(len: u64, longest: usize) -> String {
+    format!("it has {len} bytes, and this session takes messages of at most {longest}")
+}
+
+/// The peer's reason for not taking the message that opens the session. None: the peer has taken the message, or may
+/// still take it. A node without sessions takes no such message, and thus says nothing in the session.
 fn refusal(opening: &mut Option<Receipt>) -> Option<Arc<str>> {
     let receipt = opening.as_ref()?;
     let outcome = receipt.settled()?.outcome;

@@ -50,16 +50,14 @@ pub struct ByteStream {
     unread: Bytes,
     waiting: Option<Waiting>,
     sending: Option<Sending>,
-    /// Ends this direction while `sending` has the sender.
-    pub(super) lane: Lane,
-    /// Whether `sending` ends this direction.
-    closing: bool,
+    /// The lane of the sender, to end this direction while `sending` has the sender.
+    lane: Lane,
     /// The receipt of the bytes that were written last.
     last: Option<Receipt>,
-    /// The receipt of bytes that were written before. Its outcome is looked at before the next write.
+    /// The receipt of an earlier write. The next write looks at its outcome.
     watched: Option<Receipt>,
-    /// Whether the other end has stopped reading.
-    stopped: bool,
+    /// Why the other end takes nothing more.
+    stopped: Option<&'static str>,
     /// Whether there is nothing more to read.
     over: bool,
 }
@@ -76,10 +74,9 @@ impl ByteStream {
             unread: Bytes::new(),
             waiting: None,
             sending: None,
-            closing: false,
             last: None,
             watched: None,
-            stopped: false,
+            stopped: None,
             over: false,
         }
     }
@@ -98,8 +95,9 @@ impl ByteStream {
     /// means that the reader has these bytes and all bytes before them. None: nothing was written since the last
     /// call.
     pub async fn settled(&mut self) -> Option<Settled> {
-        let last = self.last.take()?;
-        Some(last.await)
+        let settled = self.last.take()?.await;
+        self.note(settled.outcome);
+        Some(settled)
     }
 
     /// Waits until the bytes that were written last are queued.
@@ -117,19 +115,24 @@ impl ByteStream {
         self.watched = self.watched.take().or(before);
     }
 
-    /// Fails if the other end has stopped reading: then it rejects what is written. Looks at one outcome, so that a writer that
-    /// never waits learns it too.
+    /// Notes the outcome of bytes that were written.
+    fn note(&mut self, outcome: Outcome) {
+        self.stopped = self.stopped.or(match outcome {
+            Outcome::Rejected { .. } => Some("the reader has stopped"),
+            Outcome::Refused(_) => Some("the peer takes no messages from this node"),
+            _ => None,
+        });
+    }
+
+    /// Fails if the other end does not take what was written. This looks at one receipt for each write, so a writer that never
+    /// waits for outcomes also gets the error.
     fn look_at_reader(&mut self) -> io::Result<()> {
         let receipt = self.watched.as_ref().or(self.last.as_ref());
         if let Some(settled) = receipt.and_then(Receipt::settled) {
-            self.stopped |= matches!(settled.outcome, Outcome::Rejected { .. } | Outcome::Refused(_));
             self.watched = None;
+            self.note(settled.outcome);
         }
-        if self.stopped {
-            Err(io::Error::new(io::ErrorKind::BrokenPipe, "the reader has stopped"))
-        } else {
-            Ok(())
-        }
+        self.stopped.map_or(Ok(()), |why| Err(io::Error::new(io::ErrorKind::BrokenPipe, why)))
     }
 
     /// Starts a send, which takes the sender and returns it.
@@ -196,7 +199,6 @@ impl AsyncWrite for ByteStream {
         let this = self.get_mut();
         ready!(this.poll_queued(cx))?;
         if this.sender.as_ref().is_some_and(|sender| !sender.is_ended()) {
-            this.closing = true;
             this.begin(|sender| async move {
                 let mut sender = sender;
                 let sent = sender.close().await;
@@ -210,13 +212,10 @@ impl AsyncWrite for ByteStream {
 impl Drop for ByteStream {
     fn drop(&mut self) {
         self.receiver.stop_at_once("the reader has gone");
-        // A write that still waits is not made.
-        let waited = self.sending.take().is_some();
-        match &mut self.sender {
-            Some(sender) if !sender.is_ended() => sender.reset_at_once(),
-            // A shutdown may wait for the disk only, and then has ended the direction.
-            None if waited && (!self.closing || self.lane.has_begun()) => self.lane.reset_at_once(),
-            _ => {}
+        // Cancels a write that still waits for room.
+        self.sending = None;
+        if !self.lane.is_ended() {
+            self.lane.reset_at_once();
         }
     }
 }
@@ -241,4 +240,24 @@ fn broken(error: StreamError) -> io::Error {
         _ => io::ErrorKind::ConnectionReset,
     };
     io::Error::new(kind, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use exonet_proto::node::Priority;
+    use exonet_proto::{Mono, NodeId};
+
+    use super::*;
+    use crate::{Allow, Message, Node};
+
+    #[tokio::test]
+    async fn the_priority_of_a_stream_is_that_of_its_messages() {
+        let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let stream = node.peer(NodeId([2; 32])).stream("urgent").unwrap().priority(Priority::Urgent);
+        let of = |lane: &Lane| {
+            lane.named(Message::new("x").priority(Priority::Bulk)).into_outgoing(Mono(0)).priority
+        };
+        assert_eq!(of(stream.sender.lane()), Priority::Urgent);
+        assert_eq!(of(&stream.into_bytes().lane), Priority::Urgent);
+    }
 }

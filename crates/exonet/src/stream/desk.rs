@@ -102,6 +102,11 @@ impl Streams {
         if self.stopped.contains(&id) {
             return self.reject(core, now, id, after);
         }
+        self.give(id, after);
+    }
+
+    /// Tells the reader of a stream that a message can be taken, or lets the stream wait for one.
+    fn give(&mut self, id: StreamId, after: &mut After) {
         match self.held.get(&id) {
             Some(readable) => after.chores.push(Chore::Next(Arc::clone(readable))),
             None => self.wait(id, after),
@@ -166,7 +171,7 @@ impl Streams {
                 }
                 core.release(now, said.message.key);
                 self.stopped.remove(&id);
-                return self.wait(id, after);
+                return self.give(id, after);
             }
             core.judge(now, said.message.key, verdict);
             if said.end != StreamEnd::Open {
@@ -179,6 +184,10 @@ impl Streams {
     pub(crate) fn hold(&mut self, id: StreamId) -> Option<Arc<Notify>> {
         if self.held.contains_key(&id) {
             return None;
+        }
+        // The reader that has stopped had got no message, so nothing tells its stream from the next one of this name.
+        if self.stopped.get_mut(&id).is_some_and(|stopped| stopped.last.is_none()) {
+            self.stopped.remove(&id);
         }
         self.door_of(&id.1).leave(&id);
         let readable = Arc::new(Notify::new());
@@ -203,7 +212,7 @@ impl Streams {
         if self.held.remove(&id).is_some() {
             self.sessions -= usize::from(carries_session(&id));
         }
-        if core.waiting_streams(&id.0).contains(&id.1) {
+        if !self.stopped.contains(&id) && core.waiting_streams(&id.0).contains(&id.1) {
             self.wait(id, after);
         }
     }

@@ -1,6 +1,7 @@
 //! One direction of a stream: it queues the messages of the stream.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use exonet_proto::node::{Priority, StreamEnd};
@@ -50,9 +51,27 @@ pub(crate) struct Lane {
     pub(crate) claim: Arc<Claim>,
     /// The priority of all messages: if they had several, they would not leave in order.
     pub(crate) priority: Priority,
+    /// Whether the end of this direction is queued. Clones share it.
+    ended: Arc<AtomicBool>,
 }
 
 impl Lane {
+    pub(crate) fn new(claim: Arc<Claim>, priority: Priority) -> Self {
+        Self { claim, priority, ended: Arc::default() }
+    }
+
+    /// Whether the end of this direction is queued.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a message with this end is queued.
+    fn note(&self, end: StreamEnd) {
+        if end != StreamEnd::Open {
+            self.ended.store(true, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn name(&self) -> &Bytes {
         &self.claim.id.1
     }
@@ -78,6 +97,7 @@ impl Lane {
             kind.into_iter().for_each(|kind| engine.gather(kind));
             Ok::<_, exonet_proto::node::SendError>(slot)
         })?;
+        self.note(end);
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
@@ -105,6 +125,7 @@ impl Lane {
             })
         };
         let (slot, at) = wait_for_room(shared, id.0, queue).await?;
+        self.note(end);
         Ok((Receipt::new(Arc::clone(shared), slot), at))
     }
 
@@ -127,6 +148,7 @@ impl Lane {
             shared.step(|engine, now| engine.send_in_stream(now, id.0, &hints, &mut message, end))
         };
         let slot = wait_for_room(shared, id.0, queue).await?;
+        self.note(end);
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
@@ -136,10 +158,20 @@ impl Lane {
         self.claim.shared.step(|engine, now| engine.cancel_stream(now, peer, name));
     }
 
-    /// Withdraws the messages that have not left, and tells the peer of the reset if there is room.
+    /// Withdraws the messages that have not left. Then ends this direction, unless it has ended, and tells the peer if there is
+    /// room.
     pub(super) fn reset_at_once(&self) {
         self.cancel();
-        drop(self.try_queue(Message::default(), StreamEnd::Reset));
+        self.end_at_once(Message::default(), StreamEnd::Reset);
+    }
+
+    /// Ends this direction with a last message, unless it has ended, and tells the peer if there is room.
+    pub(super) fn end_at_once(&self, last: Message, end: StreamEnd) {
+        if !self.is_ended() {
+            drop(self.try_queue(last, end));
+            // Nothing follows, also if there was no room.
+            self.note(end);
+        }
     }
 
     /// Whether this direction has begun and not ended.
@@ -152,24 +184,5 @@ impl Lane {
 impl core::fmt::Debug for Lane {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Lane").field("name", self.name()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use exonet_proto::{Mono, NodeId};
-
-    use super::*;
-    use crate::{Allow, Node};
-
-    #[tokio::test]
-    async fn the_priority_of_a_stream_is_that_of_its_messages() {
-        let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
-        let stream = node.peer(NodeId([2; 32])).stream("urgent").unwrap().priority(Priority::Urgent);
-        let of = |lane: &Lane| {
-            lane.named(Message::new("x").priority(Priority::Bulk)).into_outgoing(Mono(0)).priority
-        };
-        assert_eq!(of(stream.sender.lane()), Priority::Urgent);
-        assert_eq!(of(&stream.into_bytes().lane), Priority::Urgent);
     }
 }

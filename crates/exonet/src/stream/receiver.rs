@@ -226,8 +226,8 @@ impl StreamReceiver {
     }
 
     /// Stops reading. The node rejects the messages that still come before the stream ends, with the first 200 bytes
-    /// of this reason. The sender learns this for each message. A node remembers the newest 16,384 such streams: what
-    /// still comes in an older one waits for another handle.
+    /// of this reason. The sender learns this for each message. A node remembers the newest 4,096 stopped streams of
+    /// a peer. Later messages of an older one wait for another handle.
     pub fn stop(mut self, reason: impl AsRef<str>) {
         self.stop_at_once(reason.as_ref());
     }

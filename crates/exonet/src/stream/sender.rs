@@ -42,13 +42,12 @@ pub enum StreamSendError {
 pub struct StreamSender {
     handle: Arc<Handle>,
     lane: Lane,
-    ended: bool,
 }
 
 impl StreamSender {
     pub(super) fn new(handle: Arc<Handle>) -> Self {
-        let lane = Lane { claim: Arc::clone(&handle.claim), priority: Priority::Normal };
-        Self { handle, lane, ended: false }
+        let lane = Lane::new(Arc::clone(&handle.claim), Priority::Normal);
+        Self { handle, lane }
     }
 
     pub(super) fn handle(&self) -> &Handle {
@@ -85,7 +84,7 @@ impl StreamSender {
     /// [`StreamSendError`]; nothing has been queued, except if the error is [`SendError::InDoubt`].
     pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         let message = message.into();
-        if self.ended {
+        if self.is_ended() {
             return Err(StreamSendError::Ended);
         }
         self.queue(message, StreamEnd::Open).await
@@ -123,7 +122,7 @@ impl StreamSender {
         messages: impl IntoIterator<Item = M>,
     ) -> Result<BatchReceipt, BatchError<StreamSendError>> {
         let peer = &self.handle.peer;
-        if self.ended {
+        if self.is_ended() {
             let sent = BatchReceipt::new(Arc::clone(peer.shared()));
             return Err(BatchError { sent, source: StreamSendError::Ended });
         }
@@ -154,7 +153,7 @@ impl StreamSender {
         taken: Delivery,
         message: impl Into<Message>,
     ) -> Result<Receipt, AnswerError<StreamSendError>> {
-        if self.ended {
+        if self.is_ended() {
             return Err(AnswerError::giving_back(taken, NotAnswered::Send(StreamSendError::Ended)));
         }
         let message = match checked(message.into()) {
@@ -170,7 +169,7 @@ impl StreamSender {
     /// [`SendError::Full`] if there is no room, and the other errors of [`StreamSendError`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         let message = message.into();
-        if self.ended {
+        if self.is_ended() {
             return Err(StreamSendError::Ended);
         }
         Ok(self.lane.try_queue(checked(message)?, StreamEnd::Open)?)
@@ -192,7 +191,7 @@ impl StreamSender {
     /// # Errors
     /// The errors of [`Self::close`].
     pub async fn reset(&mut self) -> Result<Receipt, StreamSendError> {
-        if !self.ended {
+        if !self.is_ended() {
             self.lane.cancel();
         }
         self.end(Message::default(), StreamEnd::Reset).await
@@ -204,32 +203,28 @@ impl StreamSender {
     }
 
     async fn end(&mut self, message: Message, end: StreamEnd) -> Result<Receipt, StreamSendError> {
-        if self.ended {
+        if self.is_ended() {
             return Err(StreamSendError::Ended);
         }
-        let receipt = self.queue(message, end).await?;
-        self.ended = true;
-        Ok(receipt)
+        self.queue(message, end).await
     }
 
     /// Like [`Self::reset`], if there is room to tell the peer. If there is none, the peer is not told.
     pub(crate) fn reset_at_once(&mut self) {
-        self.lane.cancel();
-        self.end_at_once(Message::default(), StreamEnd::Reset);
+        self.lane.reset_at_once();
     }
 
     /// Ends this direction with a last message, if there is room for it. If there is none, the peer is not told. The
     /// outcome of the message is ignored.
     pub(crate) fn end_at_once(&mut self, last: Message, end: StreamEnd) {
-        if !self.ended {
-            drop(checked(last).map(|last| self.lane.try_queue(last, end)));
-            self.ended = true;
+        if let Ok(last) = checked(last) {
+            self.lane.end_at_once(last, end);
         }
     }
 
     /// Whether [`Self::close`] or [`Self::reset`] has ended the stream.
-    pub const fn is_ended(&self) -> bool {
-        self.ended
+    pub fn is_ended(&self) -> bool {
+        self.lane.is_ended()
     }
 
     async fn queue(&self, message: Message, end: StreamEnd) -> Result<Receipt, StreamSendError> {

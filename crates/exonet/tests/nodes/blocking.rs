@@ -250,7 +250,7 @@ fn session(alice: &Node, bob: &Node) -> (Session, Session) {
     (here, bob.accept_session().unwrap())
 }
 
-/// What `look` finds in the end, without a wait in the library.
+/// Calls `look` until it finds something. The library does not wait.
 fn polled<T>(mut look: impl FnMut() -> Option<T>) -> T {
     loop {
         if let Some(found) = look() {

@@ -51,7 +51,7 @@ async fn rest(receiver: &mut SessionReceiver) -> SessionError {
     }
 }
 
-/// What `try_recv` finds in the end.
+/// Calls `try_recv` until it returns something.
 async fn polled(session: &mut Session) -> Result<Option<SessionMessage>, SessionError> {
     loop {
         if let Some(found) = session.try_recv()? {
@@ -182,6 +182,21 @@ async fn halves_are_put_together_again_and_only_those_of_one_session() {
         let (closed, left) = tokio::join!(here.close(LATE), next(&mut there));
         closed.unwrap();
         assert!(left.is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_longest_message_is_that_also_in_one_part() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut here, there) = session(&alice, &bob).await;
+        let mut there = there.longest(1_000);
+        let long = here.send(bytes(1_001)).await.unwrap();
+        let fits = here.send(bytes(1_000)).await.unwrap();
+        assert_eq!(next(&mut there).await.unwrap().len(), String::from_utf8_lossy(&bytes(1_000)).len());
+        assert!(matches!(long.await.outcome, Outcome::Rejected { .. }));
+        assert_eq!(fits.await.outcome, Outcome::Delivered);
     })
     .await;
 }

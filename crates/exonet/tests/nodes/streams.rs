@@ -309,7 +309,7 @@ async fn bytes_without_an_end_are_an_error() {
     .await;
 }
 
-/// Bytes that nobody has read are no stream of their own.
+/// `accept_stream` does not return unread bytes as a new stream.
 #[tokio::test]
 async fn bytes_that_are_dropped_unread_do_not_come_again() {
     within(async {
@@ -322,7 +322,7 @@ async fn bytes_that_are_dropped_unread_do_not_come_again() {
         // The direction of the other end is reset, before anything was written in it.
         let error = here.read(&mut [0]).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-        // A writer that goes on learns that nobody reads.
+        // A later write fails, since the reader has stopped.
         let error = loop {
             match here.write_all(b"more").await {
                 Ok(()) => _ = here.settled().await,
@@ -331,7 +331,7 @@ async fn bytes_that_are_dropped_unread_do_not_come_again() {
         };
         assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
         drop(here);
-        // All of it came before this.
+        // Bob has all packets of "pipe" before this stream begins.
         let (mut last, _) = alice.peer(bob.peer_addr()).stream("last").unwrap().split();
         drop(last.send("x").await.unwrap());
         assert_eq!(bob.accept_stream().await.unwrap().name(), "last");
@@ -339,7 +339,50 @@ async fn bytes_that_are_dropped_unread_do_not_come_again() {
     .await;
 }
 
-/// A write that waits for room when its handle is dropped ends the direction all the same.
+/// Messages that cannot be taken yet when the reader stops are rejected as well.
+#[tokio::test]
+async fn a_stream_that_was_stopped_waits_for_no_other_handle() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("a").unwrap().split();
+        let mut receipts = out.send_batch(["1", "2"]).await.unwrap();
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        let first = lines.recv().await.unwrap().unwrap();
+        // The second one waits for the first.
+        lines.stop("enough");
+        first.ack().unwrap();
+        let tally = receipts.outcomes().await;
+        assert_eq!((tally.delivered, tally.rejected), (1, 1));
+        let (mut last, _) = alice.peer(bob.peer_addr()).stream("last").unwrap().split();
+        drop(last.send("x").await.unwrap());
+        assert_eq!(bob.accept_stream().await.unwrap().name(), "last");
+    })
+    .await;
+}
+
+/// A reader that stops before anything has come does not speak for the next handle on the name.
+#[tokio::test]
+async fn a_name_that_is_taken_again_has_what_comes() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let mut here = alice.peer(bob.peer_addr()).stream("pipe").unwrap().into_bytes();
+        here.write_all(b"x").await.unwrap();
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut lines).await.unwrap(), "x");
+        drop(here);
+        assert_eq!(lines.recv().await.unwrap_err(), StreamError::Reset);
+        drop(lines);
+        let (mut out, mut back) = alice.peer(bob.peer_addr()).stream("pipe").unwrap().split();
+        drop(out.send("again").await.unwrap());
+        let (mut answers, mut lines) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut lines).await.unwrap(), "again");
+        drop(answers.send("answer").await.unwrap());
+        assert_eq!(next(&mut back).await.unwrap(), "answer");
+    })
+    .await;
+}
+
+/// If a handle is dropped while a write waits for room, its direction is reset.
 #[tokio::test]
 async fn bytes_that_wait_for_room_when_they_are_dropped_are_reset() {
     within(async {

@@ -15,9 +15,6 @@ use crate::command::listen::refuse_sessions;
 use crate::failure::Failure;
 use crate::node::GOODBYE;
 
-/// What a client is told whose program prints a line of more than [`LONGEST`] bytes.
-const TOO_LONG: &str = "its program printed a line of more than 16 MiB, which is the longest message";
-
 /// Starts to serve the sessions that `args` names, until the result is dropped.
 pub(super) fn serve(
     node: &Node,
@@ -107,7 +104,10 @@ async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, 
     };
     let talks = async {
         if !say(&mut sender, output).await? {
-            return Ok((None, sender.refuse(TOO_LONG).await?));
+            return Ok((
+                None,
+                sender.refuse(format!("its program printed a line of more than {LONGEST} bytes")).await?,
+            ));
         }
         let status = process.wait().await;
         let end = match status {

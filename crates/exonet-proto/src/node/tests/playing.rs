@@ -1,5 +1,5 @@
-//! The traces of streams in PROTOCOL.md, played by two nodes. What stands on the page is what these nodes send, and what their
-//! applications hear.
+//! Two nodes play the traces of streams in PROTOCOL.md. The page shows the packets that these nodes send and the events that their
+//! applications get.
 
 use super::*;
 use crate::crypto::Opened;
@@ -44,7 +44,7 @@ impl Play {
         self.write(end);
     }
 
-    /// What an end wants to be durable is so at once.
+    /// Completes each write of an end at once.
     fn write(&mut self, end: usize) {
         while let Some(batch) = self.pair.ends[end].poll_persist() {
             self.pair.ends[end].handle_persisted(self.pair.now, batch.lsn);
@@ -101,7 +101,7 @@ impl Play {
         self.sent.iter().find(|(of, _)| *of == format!("{body:?}")).unwrap().1
     }
 
-    /// What an end does now, or within the 2 ms that it may wait before it says what it owes.
+    /// Returns the actions of an end now and in the next 2 ms, for which it may delay its answer.
     fn effects(&mut self, end: usize) -> Vec<String> {
         let mut effects = Vec::new();
         for _ in 0..3 {

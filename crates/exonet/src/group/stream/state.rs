@@ -158,7 +158,7 @@ impl State {
             Some(member) if member.active => return Err(GroupError::Double(id)),
             Some(member) => member.active = true,
             None => {
-                let lane = Lane { claim: Arc::new(claim()?), priority: self.settings.priority };
+                let lane = Lane::new(Arc::new(claim()?), self.settings.priority);
                 let key = self.number();
                 self.members.push(Member::new(key, lane));
             }
