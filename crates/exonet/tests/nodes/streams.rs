@@ -314,24 +314,34 @@ async fn bytes_without_an_end_are_an_error() {
 async fn bytes_that_are_dropped_unread_do_not_come_again() {
     within(async {
         let (alice, bob) = (node().await, node().await);
-        let mut here = alice.peer(bob.peer_addr()).stream("pipe").unwrap().into_bytes();
-        here.write_all(b"one").await.unwrap();
-        let there = bob.accept_stream().await.unwrap().into_bytes();
-        here.write_all(b"two").await.unwrap();
-        drop(there);
-        // The direction of the other end is reset, before anything was written in it.
-        let error = here.read(&mut [0]).await.unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-        // A later write fails, since the reader has stopped.
-        let error = loop {
-            match here.write_all(b"more").await {
-                Ok(()) => _ = here.settled().await,
-                Err(error) => break error,
+        for (name, waits) in [("pipe", false), ("another", true)] {
+            let mut here = alice.peer(bob.peer_addr()).stream(name).unwrap().into_bytes();
+            here.write_all(b"one").await.unwrap();
+            let mut there = bob.accept_stream().await.unwrap().into_bytes();
+            assert_eq!(there.name(), name);
+            there.read_exact(&mut [0; 3]).await.unwrap();
+            if waits {
+                assert_eq!(here.settled().await.unwrap().outcome, Outcome::Delivered);
             }
-        };
-        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
-        drop(here);
-        // Bob has all packets of "pipe" before this stream begins.
+            here.write_all(b"two").await.unwrap();
+            drop(there);
+            // The direction of the other end is reset, before anything was written in it.
+            let error = here.read(&mut [0]).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+            // A later write fails, since the reader has stopped, whether the writer looks at outcomes or not.
+            let error = loop {
+                if waits {
+                    _ = here.settled().await;
+                } else {
+                    tokio::task::yield_now().await;
+                }
+                if let Err(error) = here.write_all(b"more").await {
+                    break error;
+                }
+            };
+            assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+        }
+        // Bob has all packets of the others before this stream begins.
         let (mut last, _) = alice.peer(bob.peer_addr()).stream("last").unwrap().split();
         drop(last.send("x").await.unwrap());
         assert_eq!(bob.accept_stream().await.unwrap().name(), "last");
