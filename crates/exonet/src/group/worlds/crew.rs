@@ -1,7 +1,8 @@
 //! A group at its sender, over a node of a simulated world.
 //!
 //! It does what [`Drive`](crate::group::drive::Drive) does, without tasks and sockets. The verdicts, the choice of
-//! members, their load, and what an outcome means are those of the library.
+//! members, their load, and what an outcome means are those of the library. A mistake in `Drive` itself shows only in the tests
+//! of real nodes.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -69,7 +70,7 @@ impl Sent {
         }
     }
 
-    /// How many copies were told good, are open, and may have arrived without being told good.
+    /// The number of copies that ended good, that are open, and that ended in doubt.
     fn counts(&self) -> [usize; 3] {
         let mut counts = [0; 3];
         for copy in &self.copies {
@@ -116,7 +117,7 @@ impl Sent {
         }
     }
 
-    /// Checks that what must be done and told by now was.
+    /// Checks that the group has done and told everything that is due by now.
     fn check_at_rest(&self, now: Mono) {
         let ([good, open, doubtful], (k, p)) = (self.counts(), self.sizes());
         assert!(good + open + doubtful <= k, "more than {k} members may have it");

@@ -2,6 +2,7 @@
 //! outcome at each member are true.
 
 mod crew;
+mod slow;
 
 use core::time::Duration;
 
@@ -57,7 +58,7 @@ fn any_mode(world: &mut World, members: usize) -> Mode {
     }
 }
 
-/// What happened in some worlds, so that a test can tell that it has tested something.
+/// Counts of events in the worlds. The test checks that each event occurred often enough.
 #[derive(Debug, Default)]
 struct Seen {
     reached: [u64; 4],
