@@ -202,7 +202,7 @@ mod tests {
                 openings.put(arrival(turn * come + i), &opening(false));
                 openings.put(arrival(turn * come + i), &opening(true));
             }
-            now = now + for_channels;
+            now += for_channels;
             openings.note_turn(now, busy);
             let (allowed, mut taken) = (openings.allowance(busy), Duration::ZERO);
             while taken < allowed
