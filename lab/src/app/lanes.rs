@@ -7,7 +7,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::ledger::{Ledger, Seen};
 use super::stamp::HEAD;
-use super::{App, Meter, Stamp};
+use super::{App, Meter, Stamp, Tally};
 
 /// Bytes of the time, behind the head.
 const TIME: usize = 8;
@@ -89,16 +89,24 @@ pub(super) fn stamped(number: u64, lane: u32, due: Duration, bytes: usize) -> Ve
 }
 
 /// Records the delay of each message, and checks the order within each lane.
-pub(super) struct Taker {
+pub(crate) struct Taker {
     meter: Arc<Meter>,
     ledger: Ledger,
     /// One more than the last number, per lane. None: the order is not checked.
     next: Option<Vec<u64>>,
+    /// None: the delay of every message counts.
+    tally: Option<Arc<Tally>>,
 }
 
 impl Taker {
     pub(super) fn new(meter: Arc<Meter>, lanes: Option<u32>) -> Self {
-        Self { meter, ledger: Ledger::default(), next: lanes.map(|lanes| vec![0; lanes as usize]) }
+        let next = lanes.map(|lanes| vec![0; lanes as usize]);
+        Self { meter, ledger: Ledger::default(), next, tally: None }
+    }
+
+    /// For one of the members that share `tally`: only the delay of the copy that completes a message counts.
+    pub(crate) fn of_member(meter: Arc<Meter>, tally: Arc<Tally>) -> Self {
+        Self { tally: Some(tally), ..Self::new(meter, None) }
     }
 
     /// The stamp and the due time of a message. None: the message is damaged, or its lane is out of order.
@@ -125,7 +133,9 @@ impl App for Taker {
         let Some((stamp, due)) = self.due(message) else { return self.meter.damage() };
         match self.ledger.note(stamp.number) {
             Seen::First => {
-                self.meter.latency(machine_time().saturating_sub(due));
+                if self.tally.as_ref().is_none_or(|tally| tally.completes(stamp.number)) {
+                    self.meter.latency(machine_time().saturating_sub(due));
+                }
                 self.meter.receive();
             }
             Seen::Again => self.meter.duplicate(),

@@ -13,6 +13,7 @@ mod ledger;
 mod meter;
 mod one_way;
 mod stamp;
+mod tally;
 
 use std::sync::Arc;
 
@@ -21,9 +22,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) use contact::{Answers, Asker, CLIENTS_APART};
 pub(crate) use crowd::{CROWD_PART, Crowd, NUMBERS_APART};
 pub(crate) use durable::{Acts, hand_over, lost_and_doubled};
-pub(crate) use lanes::{Pacer, machine_time};
+pub(crate) use lanes::{Pacer, Taker, machine_time};
 pub(crate) use meter::{Mark, Meter, Quantiles};
 pub(crate) use stamp::Stamp;
+pub(crate) use tally::Tally;
 
 /// One end of a workload.
 pub(crate) trait App: Send {
@@ -47,7 +49,8 @@ pub(crate) enum Work {
     Crowd { clients: u32, per_second: u32 },
     /// A steady rate of messages from the client to the server, on each lane in turn. Each lane keeps its order.
     Lanes { lanes: u32, per_second: u32 },
-    /// A steady rate of messages, each to all members.
+    /// A steady rate of messages, each to all members. A peer that sends each message to one member has this rate for each
+    /// member.
     Fan { members: u32, per_second: u32 },
     /// A steady rate of messages, each to some of the members. Every member has its own link.
     Spread { per_second: u32 },

@@ -9,7 +9,7 @@ use exonet::{Allow, Builder, Node, NodeId, PeerAddr};
 use tokio::sync::watch;
 
 use super::tasks::{self, Shared};
-use super::{Peer, Setup, calls, nothing_missing, one_connection, spread, transfer};
+use super::{Peer, Setup, calls, mode, nothing_missing, one_connection, spread, transfer};
 use super::{cold, contact, fan, session};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Pacer, Work};
 
@@ -52,16 +52,16 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "exonet-balanced",
-        label: "Balanced",
-        tuning: "a group of three, each message for the member that has the least load",
+        label: "Exonet, Balanced",
+        tuning: "a group, each message for the member that has the least load",
         reliable: true,
-        cannot: spread,
+        cannot: mode,
         missing: nothing_missing,
         run,
     },
     Peer {
         name: "exonet-round-robin",
-        label: "By turns, no group",
+        label: "Exonet, by turns, no group",
         tuning: "each message for one of three members in turn, sent by the application",
         reliable: true,
         cannot: spread,
@@ -70,26 +70,26 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "exonet-any",
-        label: "Any",
-        tuning: "a group of three, one of which must have the message",
+        label: "Exonet, Any",
+        tuning: "a group, one member of which must have the message",
         reliable: true,
-        cannot: spread,
+        cannot: mode,
         missing: nothing_missing,
         run,
     },
     Peer {
         name: "exonet-quorum",
-        label: "Quorum, 2 of 3",
-        tuning: "a group of three, two of which must have the message",
+        label: "Exonet, Quorum",
+        tuning: "a group, half of whose members, rounded up, must have the message",
         reliable: true,
-        cannot: spread,
+        cannot: mode,
         missing: nothing_missing,
         run,
     },
     Peer {
         name: "exonet-all",
-        label: "All",
-        tuning: "a group of three, all of which must have the message",
+        label: "Exonet, All",
+        tuning: "a group, all of whose members must have the message",
         reliable: true,
         cannot: spread,
         missing: nothing_missing,

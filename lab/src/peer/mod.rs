@@ -145,6 +145,15 @@ impl Peer {
         (self.cannot)(work)
     }
 
+    /// How many of so many members must have each message to a group.
+    pub(crate) fn required(&self, members: u32) -> u32 {
+        match self.name {
+            "exonet-any" | "exonet-balanced" => 1,
+            "exonet-quorum" => members.div_ceil(2),
+            _ => members,
+        }
+    }
+
     /// Why it cannot run on this machine, if it cannot.
     pub(crate) fn missing(&self) -> Option<String> {
         (self.missing)()
@@ -214,6 +223,11 @@ const fn no_group(work: Work) -> Option<&'static str> {
 }
 
 /// For the modes of a group.
+const fn mode(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::Fan { .. }) { None } else { spread(work) }
+}
+
+/// For what other rows of a fan-out say.
 const fn spread(work: Work) -> Option<&'static str> {
     if matches!(work, Work::Spread { .. }) { None } else { Some("it is a mode of a group") }
 }

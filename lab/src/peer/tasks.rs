@@ -18,8 +18,11 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(setup: &Setup, meter: &Arc<Meter>) -> Self {
-        let app = Arc::new(Mutex::new(app(setup.work, setup.role, meter)));
-        Self { app, changed: Arc::new(Notify::new()), bytes: setup.bytes }
+        Self::of(setup, app(setup.work, setup.role, meter))
+    }
+
+    pub(super) fn of(setup: &Setup, app: Box<dyn App>) -> Self {
+        Self { app: Arc::new(Mutex::new(app)), changed: Arc::new(Notify::new()), bytes: setup.bytes }
     }
 
     /// The length of each message.

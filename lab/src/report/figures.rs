@@ -3,7 +3,7 @@
 use super::bars::{Bar, Bars};
 use super::chart::{Chart, Line, Panel};
 use super::svg::Drawing;
-use super::table::Medians;
+use super::table::{Medians, megabytes};
 use crate::run::Record;
 use crate::stats::figure;
 
@@ -299,7 +299,8 @@ fn fan_out(medians: &Medians<'_>) -> Drawing {
     };
     let panels = vec![
         panel("Processor time of the sender", |r| r.sender_cpu.unwrap_or_default(), "us for each copy"),
-        panel("Until a member has it", |r| r.latency.p99, "p99, ms"),
+        panel("Until the required members have it", |r| r.latency.p99, "p99, ms"),
+        panel("Peak memory, sender and all members", |r| megabytes(r.client_rss + r.server_rss), "MB"),
     ];
     Chart { title: "One message of 1,024 bytes to many: 5,000 copies a second, no emulator".into(), panels }
         .draw()

@@ -167,12 +167,19 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         }
         "fan-out" => {
             "Copies that arrived a second, at all members together; median / 99th percentile of the delay in ms, from the time at \
-             which a message was due until a member had it; processor time of the sender for each copy, in us. All members share \
-             one process."
+             which a message was due until a member had it; processor time of the sender for each copy that arrived, in us. All \
+             members share one process. The row \"Exonet\" is `Mode::All`. The rows of Any and Quorum have as many \
+             messages a second, each for all members. As soon as one member (Any), or half of the members, rounded up (Quorum), \
+             have a message, the sender withdraws its other copies, so not every member gets each message. In these rows the \
+             rate counts the copies that arrived all the same, and the delay of a message ends when the last of the required \
+             members had it. A copy that was withdrawn is in the processor time, but not in the number of copies. In \
+             the row of Balanced each message makes one copy, for one member (`k: 1`), and there are as many messages a second \
+             as copies in the other rows. A lower rate there means that the sender could not keep up; the delay is then that of \
+             its queue."
         }
         "spread" => {
             "Messages a second; median / 99th percentile of the delay in ms, from the time at which a message was due until \
-             the sender knew the verdict; each member's share of all copies, near : far : lossy."
+             the sender knew the verdict; each member's share of all copies, near : far : lossy. A quorum is two of the three."
         }
         "download" => {
             "MB a second, from the start of the command to its end. The fastest server is the one that is killed."
@@ -261,8 +268,15 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
             medians.servers()
         );
     }
-    if matches!(scenario.name, "one-way-loss" | "cable" | "crowd" | "fan-out" | "durable") {
-        let shown = ["0 %", "5 %", "1,024 bytes", "10,000 clients", "500 members", "256 under way"];
+    if scenario.name == "fan-out" {
+        let _ = writeln!(
+            text,
+            "Peak memory in MB: the sender + all members, with NATS core the broker too.\n\n{}",
+            medians.memories()
+        );
+    }
+    if matches!(scenario.name, "one-way-loss" | "cable" | "crowd" | "durable") {
+        let shown = ["0 %", "5 %", "1,024 bytes", "10,000 clients", "256 under way"];
         for cell in medians.measured().into_iter().filter(|cell| shown.contains(&cell.name.as_str())) {
             let _ = writeln!(text, "Memory and queue: {}.\n\n{}", cell.name, medians.memory(&cell.name));
         }

@@ -32,10 +32,14 @@ pub(super) fn of(peer: &str) -> Style {
         "zmq" => ("#000000", Marker::Circle),
         _ => ("#5a5a5a", Marker::Triangle),
     };
-    let dash = match peer {
-        peer if peer.contains("cubic") || peer == "exonet-calls" => "5 3",
-        peer if peer.ends_with("-1") || peer.ends_with("single") || peer.ends_with("0rtt") => "2 2",
-        _ => "none",
+    let (dash, marker) = match peer {
+        // The modes of a group cross each other.
+        "exonet-balanced" => ("8 3", Marker::Diamond),
+        "exonet-any" => ("2 2", Marker::Triangle),
+        "exonet-quorum" => ("5 3", Marker::Square),
+        peer if peer.contains("cubic") || peer == "exonet-calls" => ("5 3", marker),
+        peer if peer.ends_with("-1") || peer.ends_with("single") || peer.ends_with("0rtt") => ("2 2", marker),
+        _ => ("none", marker),
     };
     Style { colour, dash, width: if peer == "exonet" { 4.0 } else { 1.6 }, marker }
 }

@@ -294,6 +294,16 @@ impl<'a> Medians<'a> {
         })
     }
 
+    /// The memory of client and server in each cell.
+    pub(super) fn memories(&self) -> String {
+        self.grid(&self.measured(), |cell, peer| {
+            let of = |value: fn(&Record) -> u64| {
+                self.told(&cell.name, peer, move |record| Some(megabytes(value(record))))
+            };
+            Some(format!("{} + {}", of(|r| r.client_rss)?, of(|r| r.server_rss)?))
+        })
+    }
+
     /// Memory, and what is in the queue, in one cell.
     pub(super) fn memory(&self, cell: &str) -> String {
         let on_link = self.has_lanes();
@@ -356,7 +366,7 @@ fn count(messages: u64) -> f64 {
 }
 
 #[allow(clippy::cast_precision_loss)] // far below 2^53
-fn megabytes(bytes: u64) -> f64 {
+pub(super) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 

@@ -26,7 +26,7 @@ pub(super) fn head_of_line() -> Scenario {
     }
 }
 
-/// The number of copies a second is the same for 10 members and more.
+/// The number of copies a second is the same for 10 members and more, and in every mode, if no copy is withdrawn.
 pub(super) fn fan_out() -> Scenario {
     let cells = [(1, 1_000), (10, 500), (100, 50), (500, 10)].map(|(members, per_second)| {
         let name = if members == 1 { "1 member".into() } else { format!("{members} members") };
@@ -34,10 +34,20 @@ pub(super) fn fan_out() -> Scenario {
     });
     Scenario {
         name: "fan-out",
-        about: "each message to all members, 5,000 copies a second (to one member 1,000), no emulator",
+        about: "one message to 1 to 500 members, 5,000 copies a second (to one member 1,000), no emulator",
         cells: cells.into(),
         invited: Invited::Only(
-            &["exonet", "tcp-cubic", "zmq-pub", "zmq-dealer", "nats", "udp-multicast"],
+            &[
+                "exonet",
+                "exonet-balanced",
+                "exonet-any",
+                "exonet-quorum",
+                "tcp-cubic",
+                "zmq-pub",
+                "zmq-dealer",
+                "nats",
+                "udp-multicast",
+            ],
             "it is about one message for many",
         ),
     }
