@@ -5,6 +5,7 @@
 //! marks. The end of input is the end of the process.
 
 use std::io::{BufRead, Write};
+use std::os::unix::process::CommandExt;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -32,6 +33,11 @@ pub(crate) fn main(setup: &str) -> Result<()> {
     if setrlimit(Resource::RLIMIT_NOFILE, FILES, FILES).is_err() {
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
         setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    }
+    if let Some(mut program) = setup.other_program()? {
+        let error = program.exec();
+        say("failed", &format!("cannot start {}: {error}", program.get_program().display()));
+        return Err(error.into());
     }
     // Peers bring two providers of cryptography with them, of which some find none by themselves then.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

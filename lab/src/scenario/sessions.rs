@@ -3,7 +3,7 @@
 use super::{Cell, Invited, Scenario, Trouble, Wire, cell};
 use crate::app::Work;
 
-const PEERS: &[&str] = &["exonet", "tcp-cubic", "quinn-cubic", "grpc-streams", "nats-requests"];
+const PEERS: &[&str] = &["exonet", "tcp-cubic", "quinn-cubic", "grpc-streams", "nats-requests", "rsocket"];
 const WHY: &str = "it is about conversations of many clients with one server";
 
 /// As in the evaluation of FTSL: clients by the work that the server does on a request.

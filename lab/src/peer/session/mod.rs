@@ -6,6 +6,7 @@ mod exonet;
 mod grpc;
 mod nats;
 mod quic;
+mod rsocket;
 mod tcp;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(super) const PEERS: &[Peer] = &[
         missing: no_nats,
         run: run::<nats::Requests>,
     },
+    rsocket::PEER,
 ];
 
 /// Runs one end.
