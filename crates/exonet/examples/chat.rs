@@ -7,25 +7,28 @@
 //! cargo run --example chat -- join ID@HOST:PORT bob
 //! ```
 //!
-//! Suspend a member's machine, change its network, or kill the room and start it again: no member misses a line.
+//! Suspend a member's machine, change its network, or kill the room and start it again: no member misses a line, or
+//! hears it twice.
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use exonet::session::{SessionError, SessionEvent, SessionId};
+use bytes::Bytes;
+use exonet::session::{
+    SessionError, SessionEvent, SessionId, SessionMessage, SessionReceiver, SessionSender,
+};
 use exonet::{Allow, Confirm, Message, Node, NodeId, Outcome, PeerAddr, Session};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::sync::mpsc;
 
-const USAGE: &str = "usage: chat room DIRECTORY | chat join ID@HOST:PORT NAME";
+const USAGE: &str = "usage: chat room DIRECTORY [ADDRESS:PORT] | chat join ID@HOST:PORT NAME";
 
-/// The address of the room: members find it there again after its restart.
+/// The address of the room, if none is given. Members find it there again after its restart.
 const ROOM: &str = "127.0.0.1:4477";
 
-/// The number of lines that wait for a member that is away. A member that misses more is dropped.
-const WAITING: usize = 10_000;
+/// The longest line, with the name before it, in bytes. The room tells a member at once that a longer one is rejected.
+const LONGEST: usize = 32 << 10;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -34,7 +37,8 @@ async fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["room", directory] => room(directory).await,
+        ["room", directory] => room(directory, ROOM).await,
+        ["room", directory, bind] => room(directory, bind).await,
         ["join", room, name] => join(room.parse()?, name).await,
         _ => Err(USAGE.into()),
     }
@@ -43,31 +47,26 @@ async fn main() -> Result<(), Failure> {
 /// The source of a line: a session of a peer.
 type Who = (NodeId, SessionId);
 
-/// The members: each has a queue, which its own task empties into the session.
+/// The members, by the sending direction of their sessions.
 #[derive(Clone, Default)]
-struct Members(Arc<Mutex<BTreeMap<Who, mpsc::Sender<String>>>>);
+struct Members(Arc<Mutex<BTreeMap<Who, SessionSender>>>);
 
 impl Members {
-    fn enter(&self, who: Who) -> mpsc::Receiver<String> {
-        let (tell, told) = mpsc::channel(WAITING);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(who, tell);
-        told
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Who, SessionSender>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn leave(&self, who: &Who) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(who);
-    }
-
-    /// Passes a line on to all members except for its source.
-    fn pass_on(&self, from: &Who, line: &str) {
-        let mut members = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        members.retain(|who, tell| who == from || tell.try_send(line.to_owned()).is_ok());
+    /// Sends a line, behind its id, to all members except for its source. It waits in the session of a member that is
+    /// away. A member that has missed so much that nothing more fits in is dropped.
+    fn pass_on(&self, from: &Who, line: &SessionMessage) {
+        let text = Bytes::from([line.id().to_string().as_bytes(), b" ", line.body()].concat());
+        self.all().retain(|who, sender| who == from || sender.try_send(text.clone()).is_ok());
     }
 }
 
-async fn room(directory: &str) -> Result<(), Failure> {
+async fn room(directory: &str, bind: &str) -> Result<(), Failure> {
     // With a journal, sessions go on when this process is killed and started again.
-    let node = Node::builder(Allow::anyone()).state_dir(directory).bind(ROOM).build().await?;
+    let node = Node::builder(Allow::anyone()).state_dir(directory).bind(bind).build().await?;
     println!("{}", node.peer_addr());
     let members = Members::default();
     // The members from before this process, whether they say something or not.
@@ -81,42 +80,48 @@ async fn room(directory: &str) -> Result<(), Failure> {
 
 fn serve(members: &Members, session: Session) {
     let (who, members) = ((session.peer().id(), session.id()), members.clone());
-    let lines = members.enter(who);
+    let (sender, receiver) = session.longest(LONGEST).split();
+    members.all().insert(who, sender);
     tokio::spawn(async move {
-        if let Err(error) = member(session, lines, |line| members.pass_on(&who, line)).await {
-            eprintln!("{}: {error}", who.1);
+        let heard = hear(receiver, |line| members.pass_on(&who, line)).await;
+        let left = members.all().remove(&who);
+        match (heard, left) {
+            (Ok(()), Some(mut sender)) => drop(sender.close().await),
+            (Ok(()), None) => eprintln!("{}: this member has missed too much", who.1),
+            (Err(error), _) => eprintln!("{}: {error}", who.1),
         }
-        members.leave(&who);
     });
 }
 
-/// Serves one member.
-async fn member(
-    session: Session,
-    mut lines: mpsc::Receiver<String>,
-    pass_on: impl Fn(&str),
-) -> Result<(), Failure> {
-    let (mut sender, mut receiver) = session.split();
+/// Hears what one member says, until it leaves.
+async fn hear(mut receiver: SessionReceiver, pass_on: impl Fn(&SessionMessage)) -> Result<(), Failure> {
     loop {
-        tokio::select! {
-            message = receiver.recv() => match message {
-                Ok(Some(message)) => {
-                    pass_on(&String::from_utf8_lossy(message.body()));
-                    // Now the line is said: the member is told.
-                    message.ack()?;
-                }
-                Ok(None) => {
-                    drop(sender.close().await?);
-                    return Ok(());
-                }
-                // Lines that were given up are missed, and the session continues.
-                Err(SessionError::Missing(_)) => {}
-                Err(error) => return Err(error.into()),
-            },
-            line = lines.recv() => match line {
-                Some(line) => drop(sender.send(line).await?),
-                None => return Err("this member has missed too much".into()),
-            },
+        match receiver.recv().await {
+            Ok(Some(line)) => {
+                // The line is in the journal for each member before it is acknowledged, so none misses it if this
+                // process is killed. If the kill comes between the two, the next process passes it on once more.
+                pass_on(&line);
+                line.ack()?;
+            }
+            Ok(None) => return Ok(()),
+            // Lines that were given up are missed, and the session continues.
+            Err(SessionError::Missing(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The id of the last line of each member that a member has heard.
+#[derive(Default)]
+struct Heard(BTreeMap<String, String>);
+
+impl Heard {
+    /// Prints a line, unless the room repeats it: then it has the id of the one before it.
+    fn print(&mut self, line: &str) {
+        let (id, text) = line.split_once(' ').unwrap_or_default();
+        let (from, _) = id.split_once('/').unwrap_or_default();
+        if self.0.insert(from.to_owned(), id.to_owned()).is_none_or(|last| last != id) {
+            println!("{text}");
         }
     }
 }
@@ -130,6 +135,7 @@ async fn join(room: PeerAddr, name: &str) -> Result<(), Failure> {
     let mut events = session.events();
     let (mut sender, mut receiver) = session.split();
     let mut input = BufReader::new(tokio::io::stdin()).lines();
+    let mut heard = Heard::default();
     loop {
         tokio::select! {
             line = input.next_line() => match line? {
@@ -149,7 +155,7 @@ async fn join(room: PeerAddr, name: &str) -> Result<(), Failure> {
                 }
             },
             message = receiver.recv() => match message? {
-                Some(message) => println!("{}", String::from_utf8_lossy(&message.take()?)),
+                Some(message) => heard.print(&String::from_utf8_lossy(&message.take()?)),
                 None => return Ok(()),
             },
             event = events.next() => match event? {
