@@ -422,8 +422,7 @@ impl Shared {
             let data = outbox.buffer.get(..transmit.len).unwrap_or_default();
             if let Some(pipe) = transmit.pipe {
                 // The connection keeps bytes that it cannot send yet. If it is broken, its task reports that.
-                let now = self.clock.mono();
-                if let Written::Room(room) = self.carriers.send(now, pipe, data, transmit.segment) {
+                if let Written::Room(room) = self.carriers.send(pipe, data, transmit.segment) {
                     let (.., after) = self.step_quietly(|engine, now| engine.core.pipe_room(now, pipe, room));
                     later.join(after);
                 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exonet_proto::NodeId;
 use exonet_proto::node::{Limits, Prefix};
+use tokio::sync::Notify;
 
 /// The largest number of connections of strangers.
 const STRANGERS: usize = 1_024;
@@ -33,12 +34,14 @@ struct Counts<K> {
 pub(crate) struct Crowd<K> {
     most: Most,
     counts: Arc<Mutex<Counts<K>>>,
+    left: Arc<Notify>,
 }
 
 /// One connection in the count, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<K: Ord> {
     counts: Arc<Mutex<Counts<K>>>,
+    left: Arc<Notify>,
     from: Option<K>,
 }
 
@@ -54,12 +57,18 @@ fn lock<K>(counts: &Mutex<Counts<K>>) -> MutexGuard<'_, Counts<K>> {
 
 impl<K: Copy + Ord> Crowd<K> {
     fn new(most: Most) -> Self {
-        Self { most, counts: Arc::new(Mutex::new(Counts { all: 0, each: BTreeMap::new() })) }
+        let counts = Counts { all: 0, each: BTreeMap::new() };
+        Self { most, counts: Arc::new(Mutex::new(counts)), left: Arc::default() }
     }
 
     /// Whether there is room for a connection of a source that has none yet.
     pub(crate) fn has_room(&self) -> bool {
         lock(&self.counts).all < self.most.all
+    }
+
+    /// Waits until a connection has left the count since the last call. One task may wait.
+    pub(crate) async fn changed(&self) {
+        self.left.notified().await;
     }
 
     /// Adds a connection. None: there are too many. If there is no source, only the total is limited.
@@ -74,7 +83,7 @@ impl<K: Copy + Ord> Crowd<K> {
             counts.each.insert(from, of_it + 1);
         }
         drop(counts);
-        Some(Place { counts: Arc::clone(&self.counts), from })
+        Some(Place { counts: Arc::clone(&self.counts), left: Arc::clone(&self.left), from })
     }
 }
 
@@ -104,11 +113,14 @@ impl<K: Ord> Drop for Place<K> {
     fn drop(&mut self) {
         let mut counts = lock(&self.counts);
         counts.all = counts.all.saturating_sub(1);
-        let Some(from) = &self.from else { return };
-        match counts.each.get_mut(from) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(counts.each.remove(from)),
+        if let Some(from) = &self.from {
+            match counts.each.get_mut(from) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(counts.each.remove(from)),
+            }
         }
+        drop(counts);
+        self.left.notify_one();
     }
 }
 

@@ -2,12 +2,13 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::canonical;
 use super::connection::Connection;
@@ -19,6 +20,8 @@ use crate::socket::Socket as UdpSocket;
 
 /// The number of connections that may wait in the system to be accepted.
 const BACKLOG: i32 = 128;
+/// The largest number of accepted connections that wait until the node takes them in.
+const WAITING: usize = 128;
 /// How many ports to try if the system chooses the port.
 const TRIES: u32 = 16;
 /// The pause after an error of the system, such as too many open files.
@@ -61,7 +64,7 @@ pub(crate) fn bind_beside<E>(
 pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
     // Dropped last: the port is free before the tasks that wait for the end wake.
     let _ended = Ended(Arc::clone(&shared));
-    let mut listener = listener;
+    let (mut listener, mut queue) = (listener, Queue::default());
     loop {
         let accepted = tokio::select! {
             biased;
@@ -70,20 +73,61 @@ pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
                 listener = shared.carriers.take_moved().unwrap_or(listener);
                 continue;
             }
+            () = shared.carriers.strangers.changed() => {
+                queue.take_in(&shared);
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            // The node closes a connection beyond the limit at once.
             Ok((stream, remote)) => {
-                if let Some(stranger) = shared.carriers.admit(remote.ip()) {
-                    tokio::spawn(take(Arc::clone(&shared), stream, canonical(remote), stranger));
-                }
+                queue.add(&shared, Waiting { stream, remote, until: Instant::now() + FIRST_WORD });
             }
             Err(error) => {
                 tracing::debug!(%error, "taking in a connection");
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+}
+
+/// A connection for which there is no place yet.
+struct Waiting {
+    stream: TcpStream,
+    remote: SocketAddr,
+    /// When the other end gives up.
+    until: Instant,
+}
+
+impl Waiting {
+    /// Takes the connection in, if there is a place for it. Returns it otherwise.
+    fn take_in(self, shared: &Arc<Shared>) -> Option<Self> {
+        let Some(stranger) = shared.carriers.admit(self.remote.ip()) else { return Some(self) };
+        tokio::spawn(take(Arc::clone(shared), self.stream, canonical(self.remote), stranger));
+        None
+    }
+}
+
+/// Connections that wait for a place, in the order in which they came. A stranger proves its identity or loses its place
+/// within [`FIRST_WORD`], so places become free as often. With this queue, a crowd behind one address gets in early: a
+/// client whose connection is closed waits longer before each further attempt.
+#[derive(Default)]
+struct Queue(VecDeque<Waiting>);
+
+impl Queue {
+    /// Takes a connection in, or keeps it. Closes it if too many wait already, or if the node has too many peers: these
+    /// stay longer than a connection may wait.
+    fn add(&mut self, shared: &Arc<Shared>, connection: Waiting) {
+        let waits = self.0.len() < WAITING && shared.carriers.peers.has_room();
+        let kept = connection.take_in(shared).filter(|_| waits);
+        self.0.extend(kept);
+    }
+
+    /// Takes in each connection for which there is a place, and closes those whose other end has given up.
+    fn take_in(&mut self, shared: &Arc<Shared>) {
+        let now = Instant::now();
+        let live = core::mem::take(&mut self.0).into_iter().filter(|connection| connection.until > now);
+        self.0 = live.filter_map(|connection| connection.take_in(shared)).collect();
     }
 }
 

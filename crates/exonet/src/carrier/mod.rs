@@ -34,8 +34,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use exonet_proto::NodeId;
 use exonet_proto::node::{Arrival, Limits, Pipe, Prefix};
-use exonet_proto::{Mono, NodeId};
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
@@ -122,7 +122,7 @@ impl Carriers {
     /// A place for an accepted connection. None: there are too many, of strangers or of peers. If a connection is
     /// closed before a packet has arrived on it, the other end waits longer before each further attempt.
     fn admit(&self, from: IpAddr) -> Option<Stranger> {
-        self.strangers.admit(from).filter(|_| self.peers.has_room())
+        if self.peers.has_room() { self.strangers.admit(from) } else { None }
     }
 
     fn enter(&self, pipe: Pipe, outlet: &Arc<Outlet>) {
@@ -158,9 +158,9 @@ impl Carriers {
     }
 
     /// Sends the datagrams in `data` over the connection `pipe`.
-    pub(crate) fn send(&self, now: Mono, pipe: Pipe, data: &[u8], segment: usize) -> Written {
+    pub(crate) fn send(&self, pipe: Pipe, data: &[u8], segment: usize) -> Written {
         let outlet = self.open().get(&pipe).cloned();
-        outlet.map_or(Written::Broken, |outlet| outlet.send(now, data, segment))
+        outlet.map_or(Written::Broken, |outlet| outlet.send(data, segment))
     }
 }
 

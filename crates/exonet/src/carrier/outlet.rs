@@ -7,9 +7,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 
-use exonet_proto::Mono;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::connection::Writer;
 use super::frame::frame;
@@ -55,7 +55,7 @@ struct Waiting {
     /// The number of bytes that the core was last told it may send.
     told: usize,
     /// Since when the connection has taken none of the waiting bytes.
-    stuck: Option<Mono>,
+    stuck: Option<Instant>,
     broken: bool,
 }
 
@@ -91,7 +91,7 @@ impl Outlet {
     }
 
     /// Sends the datagrams in `data`. Each has `segment` bytes; only the last may be shorter.
-    pub(crate) fn send(&self, now: Mono, data: &[u8], segment: usize) -> Written {
+    pub(crate) fn send(&self, data: &[u8], segment: usize) -> Written {
         let mut waiting = self.waiting();
         if waiting.broken {
             return Written::Broken;
@@ -100,7 +100,7 @@ impl Outlet {
         frame(data, segment, &mut waiting.bytes);
         let added = waiting.bytes.len() - before;
         waiting.told = waiting.told.saturating_sub(added);
-        let written = if before == 0 { self.write(now, &mut waiting) } else { Written::Quietly };
+        let written = if before == 0 { self.write(&mut waiting) } else { Written::Quietly };
         if waiting.bytes.len() - waiting.gone > MOST {
             waiting.broken = true;
         }
@@ -112,11 +112,11 @@ impl Outlet {
     }
 
     /// Writes as many of the waiting bytes as the connection takes.
-    pub(crate) fn flush(&self, now: Mono) -> Written {
-        self.write(now, &mut self.waiting())
+    pub(crate) fn flush(&self) -> Written {
+        self.write(&mut self.waiting())
     }
 
-    fn write(&self, now: Mono, waiting: &mut Waiting) -> Written {
+    fn write(&self, waiting: &mut Waiting) -> Written {
         let mut cx = Context::from_waker(&self.waker);
         let some = waiting.push(&mut cx);
         if waiting.broken {
@@ -130,7 +130,7 @@ impl Outlet {
         } else if some || waiting.stuck.is_none() {
             waiting.bytes.drain(..waiting.gone);
             waiting.gone = 0;
-            waiting.stuck = Some(now);
+            waiting.stuck = Some(Instant::now());
         }
         let room = ROOM.saturating_sub(left);
         if waiting.told < ROOM / 2 && room > waiting.told {
@@ -146,8 +146,9 @@ impl Outlet {
         !waiting.bytes.is_empty() || waiting.kept
     }
 
-    /// Since when the connection has taken none of the waiting bytes.
-    pub(crate) fn stuck_since(&self) -> Option<Mono> {
+    /// Since when the connection has taken none of the waiting bytes. Time during which the machine is suspended does
+    /// not count, since the other end could not be served then.
+    pub(crate) fn stuck_since(&self) -> Option<Instant> {
         self.waiting().stuck
     }
 
@@ -203,5 +204,33 @@ impl Waiting {
             tracing::debug!(%error, "writing to a connection");
             self.broken = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+
+    use super::*;
+
+    impl Outlet {
+        /// How many bytes of memory the waiting bytes take.
+        pub(crate) fn held(&self) -> usize {
+            self.waiting().bytes.capacity()
+        }
+    }
+
+    /// Acknowledgements leave without room, so the core alone does not bound them.
+    #[test]
+    fn one_who_reads_nothing_does_not_make_the_node_keep_all_that_it_says() {
+        const PACKET: usize = 1_200;
+        let (near, _far) = duplex(16_384);
+        let outlet = Outlet::new(Box::new(near));
+        let most = (0..2 * MOST / PACKET).find(|_| outlet.send(&[7; PACKET], PACKET) == Written::Broken);
+        assert!(most.is_some_and(|count| count * PACKET > MOST / 2), "{most:?}");
+        let held = outlet.held();
+        assert!(outlet.is_broken() && held <= 2 * MOST, "{held}");
+        assert_eq!(outlet.send(&[7; PACKET], PACKET), Written::Broken);
+        assert_eq!(outlet.held(), held, "nothing more is kept");
     }
 }

@@ -97,7 +97,7 @@ impl Traffic {
         while !outlet.is_broken() {
             tokio::select! {
                 biased;
-                _ = &mut ended => return say_the_rest(&shared, &outlet).await,
+                _ = &mut ended => return say_the_rest(&outlet).await,
                 () = outlet.work() => {
                     if !self.write() {
                         return;
@@ -197,7 +197,7 @@ impl Traffic {
     /// Writes the waiting bytes. Returns false if the connection is over.
     fn write(&self) -> bool {
         let Self { shared, outlet, pipe, .. } = self;
-        match outlet.flush(shared.clock().mono()) {
+        match outlet.flush() {
             Written::Broken => return false,
             Written::Quietly => {}
             Written::Room(room) => shared.step(|engine, now| {
@@ -212,18 +212,98 @@ impl Traffic {
     /// The peer that uses the connection. None: no peer does.
     fn peer(&self) -> Option<NodeId> {
         let Self { shared, outlet, pipe, .. } = self;
-        let now = shared.clock().mono();
-        let stuck = outlet.stuck_since().is_some_and(|since| now.since(since) >= PATIENCE);
+        let stuck = outlet.stuck_since().is_some_and(|since| since.elapsed() >= PATIENCE);
         if stuck { None } else { shared.look(|engine| engine.core.peer_on(*pipe)) }
     }
 }
 
 /// Writes the waiting bytes after the node has ended, if the other end takes them soon.
-async fn say_the_rest(shared: &Shared, outlet: &Outlet) {
+async fn say_the_rest(outlet: &Outlet) {
     let rest = async {
-        while outlet.flush(shared.clock().mono()) != Written::Broken && outlet.is_waiting() {
+        while outlet.flush() != Written::Broken && outlet.is_waiting() {
             outlet.work().await;
         }
     };
     drop(timeout(LAST_WORD, rest).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use exonet_proto::node::Outcome;
+    use tokio::io::{DuplexStream, copy, duplex, split};
+    use tokio::sync::mpsc;
+    use tokio::task::yield_now;
+
+    use super::super::outlet::ROOM;
+    use super::super::{Connection, Dialler, Dialling};
+    use super::*;
+    use crate::{Allow, Builder, Carrier, Node};
+
+    /// The capacity of a pipe, in bytes: less than a node sends before the first acknowledgement.
+    const PIPE: usize = 4_096;
+
+    /// Each connection is a pipe, whose other end goes to the test.
+    #[derive(Debug)]
+    struct Piped(mpsc::UnboundedSender<DuplexStream>);
+
+    impl Dialler for Piped {
+        fn dial(&self, _: SocketAddr) -> Dialling<'_> {
+            Box::pin(async {
+                let (near, far) = duplex(PIPE);
+                self.0.send(far).map_err(std::io::Error::other)?;
+                Ok(Connection::new(near))
+            })
+        }
+    }
+
+    fn builder() -> Builder {
+        Node::builder(Allow::anyone()).bind("127.0.0.1:0").carrier(Carrier::Tcp)
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_stops_reading_is_given_up_and_its_messages_wait_elsewhere() {
+        let (dials, mut dialled) = mpsc::unbounded_channel();
+        let server = builder().build().await.unwrap();
+        let client = builder().dialler(Piped(dials)).build().await.unwrap();
+        let receipt = client.peer(server.peer_addr()).send("hello").await.unwrap();
+        let (mut from_client, mut to_client) = split(dialled.recv().await.unwrap());
+        // One pipe for each direction, so that the end of the connection shows without a read of its bytes.
+        let ((mut to_server, reads), (writes, mut from_server)) = (duplex(PIPE), duplex(PIPE));
+        let connection = Connection::of_halves(reads, writes);
+        server.take_connection(connection, ([192, 0, 2, 1], 9).into()).unwrap();
+        let settled = tokio::select! {
+            _ = copy(&mut from_client, &mut to_server) => panic!("the client has ended it"),
+            _ = copy(&mut from_server, &mut to_client) => panic!("the server has ended it"),
+            settled = async {
+                server.recv().await.unwrap().ack().unwrap();
+                receipt.await
+            } => settled,
+        };
+        assert_eq!(settled.outcome, Outcome::Delivered);
+
+        // From here on, the client reads nothing, and the server has much to say.
+        let outlet = Arc::clone(server.shared().carriers.open().values().next().unwrap());
+        let peer = server.peer(client.id());
+        let mut waiting = Vec::new();
+        while let Ok(receipt) = peer.try_send(vec![7; 20_000]) {
+            waiting.push(receipt);
+        }
+        assert!(waiting.len() * 20_000 > 16 * ROOM, "{}", waiting.len());
+        while outlet.stuck_since().is_none() {
+            yield_now().await;
+        }
+        assert!(server.shared().look(|engine| engine.core.peer_stats(&client.id())).unwrap().piped);
+        // The time of the runtime goes on as soon as all its tasks wait. That of the core does not: it still believes
+        // in the connection.
+        tokio::time::pause();
+        let ended = timeout(2 * PATIENCE, to_server.read(&mut [0])).await;
+        assert_eq!(ended.expect("the connection stays open").unwrap(), 0);
+        assert!(outlet.stuck_since().unwrap().elapsed() >= PATIENCE, "it was given up too soon");
+        assert!(outlet.held() <= 4 * ROOM, "{} bytes", outlet.held());
+        assert!(server.shared().carriers.open().is_empty());
+        assert!(
+            waiting.iter().all(|receipt| receipt.settled().is_none()),
+            "each waits for another connection"
+        );
+    }
 }

@@ -53,10 +53,15 @@ impl Host {
         });
     }
 
+    /// Runs `ip` with these words; unlike [`Self::ip`], this also works while the host is busy.
+    pub(crate) fn change(&self, words: &str) {
+        let words = format!("--net=/proc/{}/ns/net ip {words}", self.tid);
+        assert!(Command::new("nsenter").args(words.split(' ')).status().unwrap().success(), "{words}");
+    }
+
     /// Changes a link, as `ip link set` does; this also works while the host is busy.
     pub(crate) fn set(&self, link: &str, change: &str) {
-        let words = format!("--net=/proc/{}/ns/net ip link set {link} {change}", self.tid);
-        assert!(Command::new("nsenter").args(words.split(' ')).status().unwrap().success(), "{words}");
+        self.change(&format!("link set {link} {change}"));
     }
 
     /// Makes a cable between `near` of this host and `far` of another, for packets of `mtu` bytes.
@@ -83,6 +88,8 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         drop(self.jobs.take());
-        self.thread.take().unwrap().join().unwrap();
+        let ended = self.thread.take().unwrap().join();
+        // If the test has failed already, its own message says more.
+        assert!(ended.is_ok() || std::thread::panicking(), "the work of a host has failed");
     }
 }

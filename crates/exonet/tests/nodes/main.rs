@@ -26,6 +26,7 @@ mod layers;
 mod life;
 mod messages;
 mod moving;
+mod networks;
 mod outcomes;
 mod paths;
 mod peers;

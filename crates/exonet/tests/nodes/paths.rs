@@ -9,7 +9,7 @@ use crate::common::{bytes, skipped, within};
 use exonet::{Allow, Message, Node, Outcome};
 
 /// Hosts without cables.
-fn hosts<const N: usize>() -> Option<[Host; N]> {
+pub(super) fn hosts<const N: usize>() -> Option<[Host; N]> {
     let hosts = [(); N].map(|()| Host::new());
     if hosts.iter().any(Option::is_none) {
         skipped("only root may make networks");
@@ -18,9 +18,21 @@ fn hosts<const N: usize>() -> Option<[Host; N]> {
     Some(hosts.map(Option::unwrap))
 }
 
-fn block_on<T>(work: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(within(work))
+}
+
+/// Two hosts with a router between them: 10.7.1.1 at `a0`, and 10.7.2.1 at `b0`. The router has 10.7.1.2 at `r0` and
+/// 10.7.2.2 at `r1`.
+pub(super) fn routed(mtu: u32) -> Option<[Host; 3]> {
+    let [one, router, two] = hosts()?;
+    one.cable("a0", "10.7.1.1", &router, "r0", "10.7.1.2", mtu);
+    two.cable("b0", "10.7.2.1", &router, "r1", "10.7.2.2", mtu);
+    router.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap());
+    one.ip("route add default via 10.7.1.2".into());
+    two.ip("route add default via 10.7.2.2".into());
+    Some([one, router, two])
 }
 
 /// Sends two thousand messages of 20,000 bytes from one host to the other, and calls `halfway` in the middle. Returns
@@ -95,12 +107,7 @@ fn a_first_link_that_narrows_is_obeyed() {
 
 #[test]
 fn a_path_that_narrows_behind_the_first_link_is_found_out() {
-    let Some([one, router, two]) = hosts() else { return };
-    one.cable("a0", "10.7.1.1", &router, "r0", "10.7.1.2", 9_000);
-    two.cable("b0", "10.7.2.1", &router, "r1", "10.7.2.2", 9_000);
-    router.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap());
-    one.ip("route add default via 10.7.1.2".into());
-    two.ip("route add default via 10.7.2.2".into());
+    let Some([one, router, two]) = routed(9_000) else { return };
     let found = bulk(&one, &two, "10.7.2.1:7000", || router.set("r1", "mtu 1500"));
     assert!((1_452..=1_472).contains(&found), "{found}");
 }
