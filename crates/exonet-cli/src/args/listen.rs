@@ -51,7 +51,8 @@ the start. The parts of a file that is copied are kept for --keep-parts.
 If the directory cannot be written (the disk is full, or the directory was removed or unmounted),
 messages and files stay with their senders. Each is tried again, at first after 1 s and later every
 minute at most, and standard error says so. If standard output fails or is closed, the command ends
-with exit code 1: a message that was not printed was not taken, and its sender keeps it.
+with exit code 1: a message that was not printed was not taken, and its sender keeps it. Without
+--out and --exec, the command does not start if standard output is closed.
 
 With --exec, the command reads the message from standard input. Its environment has EXON_ID,
 EXON_FROM, EXON_TAG, EXON_ATTEMPT (1 for the first) and, if the message belongs to a trace,
@@ -59,7 +60,9 @@ TRACEPARENT. The end of the command decides:
     exit code 0    the message is processed, and only now acknowledged
     exit code 65   it is rejected at once; the last line of standard error is the reason
     anything else  it is handed out again after --retry-after, then after twice that time each
-                   time (1 min at most); after --attempts attempts it is rejected
+                   time (1 min at most); after --attempts attempts it is rejected. With --json
+                   a line of type `put_off` says so; `again_ms` is the time until it is handed
+                   out again
 
 A message whose beginning its sender has not kept cannot be handed out again: a file above 16 MiB,
 or input of unknown length above 1 MiB. It ends `unknown` at its sender.

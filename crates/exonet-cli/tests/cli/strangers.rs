@@ -189,6 +189,26 @@ fn a_closed_pipe_ends_the_listener_and_nothing_is_lost() {
     listener.end().expect(1);
 }
 
+#[test]
+fn a_listener_that_cannot_print_does_not_start() {
+    let world = World::new();
+    let listen = |to: &str| {
+        let mut command = Command::new("sh");
+        let exec = format!("exec {} listen --bind 127.0.0.1:0 {to}", env!("CARGO_BIN_EXE_exon"));
+        command.args(["-c", &exec]).env("EXONET_STATE", world.path("state"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let told = Running::start(listen(">&-")).end().expect(1).stderr;
+    assert!(told.contains("standard output is closed"), "{told}");
+    // What is discarded on purpose is taken, and so is what is stored.
+    let out = format!(">&- --out {}", arg(&world.path("out")));
+    for to in [">/dev/null", &out] {
+        let (_listener, peer) = announced(listen(to));
+        world.run(&["send", &peer, "hi"]).expect(0);
+    }
+}
+
 /// A listener whose standard output is not ours: it says where it is on standard error.
 fn announced(command: Command) -> (Running, String) {
     let mut listener = Running::start(command);

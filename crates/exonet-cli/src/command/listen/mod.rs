@@ -69,6 +69,11 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     };
     let open = |directory: &Path| Store::open(directory, options).map(Arc::new);
     let store = args.out.as_deref().map(open).transpose()?;
+    #[cfg(unix)]
+    if store.is_none() && args.exec.is_empty() {
+        // A message that is only printed is acknowledged once it has been printed.
+        settings.output.require()?;
+    }
     if !args.exec.is_empty() {
         // Errors of the command are reported before the node waits for anything.
         drop(Exec::new(settings, args)?);
