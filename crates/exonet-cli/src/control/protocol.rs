@@ -248,6 +248,10 @@ pub(crate) enum Reply {
         command: String,
         /// The start time, in ms since 1970.
         began_ms: u64,
+        /// Whether the message of another node, which is to be followed, has arrived and is not acknowledged. None: no such
+        /// message was named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        here: Option<bool>,
     },
     Happened(Box<Happened>),
     /// The numbers of steps and of messages that were left out for lack of room.

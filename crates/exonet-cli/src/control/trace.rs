@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use exonet::follow::{Follow, Follower};
-use exonet::{MessageId, Node, NodeId};
+use exonet::follow::{Follow, FollowError, Follower};
+use exonet::{MessageId, NodeId};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -23,10 +23,10 @@ pub(super) async fn tell(
     to: &mut OwnedWriteHalf,
 ) -> Result<(), Reply> {
     let node = &office.node;
-    let (follower, most) = begin(node, wanted)?;
+    let Begun { follower, most, here } = begin(office, wanted)?;
     let began_ms = follower.began().wall.0 / 1_000_000;
     let command = office.role.command().to_owned();
-    if say(to, &Reply::Trace { node: node.id().to_string(), command, began_ms }).await.is_err() {
+    if say(to, &Reply::Trace { node: node.id().to_string(), command, began_ms, here }).await.is_err() {
         return Ok(());
     }
     let mut ending = office.ending.subscribe();
@@ -60,20 +60,37 @@ pub(super) async fn tell(
     }
 }
 
-/// Creates the follower. Also returns the number of messages whose end it waits for.
-fn begin(node: &Node, wanted: &Wanted) -> Result<(Follower, u32), Reply> {
-    let failed = |error: exonet::follow::FollowError| refusal(error.to_string());
+/// A follower.
+struct Begun {
+    follower: Follower,
+    /// The number of messages whose end it waits for.
+    most: u32,
+    /// Whether the message of another node has arrived and is not acknowledged. None: no such message was named.
+    here: Option<bool>,
+}
+
+fn begin(office: &Office, wanted: &Wanted) -> Result<Begun, Reply> {
+    let node = &office.node;
+    let failed = |error: FollowError| refusal(error.to_string());
     let Some(message) = &wanted.message else {
         let peer = wanted.peer.as_deref().map(str::parse::<NodeId>).transpose();
         let peer = peer.map_err(|error| refusal(error.to_string()))?;
         let most = wanted.count.unwrap_or(u32::MAX);
-        return Ok((node.follow(Follow::New { peer, most }).map_err(failed)?, most));
+        let follower = node.follow(Follow::New { peer, most }).map_err(failed)?;
+        return Ok(Begun { follower, most, here: None });
     };
-    let which = match message.parse::<u64>() {
+    let gone = |why: String| Reply::Error {
+        error: why,
+        hint: Some(format!(
+            "to see what became of it: exon outbox status {message}{}",
+            office.identity.options()
+        )),
+    };
+    let (which, id) = match message.parse::<u64>() {
         Ok(number) => {
             let found = node.outbox(0).into_iter().find(|waiting| waiting.number == Some(number));
-            let none = || refusal(format!("there is no message {number} in the outbox"));
-            Follow::Open(found.ok_or_else(none)?.message.key)
+            let none = || gone(format!("there is no message {number} in the outbox"));
+            (Follow::Open(found.ok_or_else(none)?.message.key), None)
         }
         Err(_) => {
             let id: MessageId = message.parse().map_err(|_| {
@@ -81,8 +98,14 @@ fn begin(node: &Node, wanted: &Wanted) -> Result<(Follower, u32), Reply> {
                     "{message:?} is not a message: write its number in the outbox, or its id, NODE/RECORD/SLOT"
                 ))
             })?;
-            Follow::Named(id)
+            (Follow::Named(id), Some(id))
         }
     };
-    Ok((node.follow(which).map_err(failed)?, 1))
+    let follower = node.follow(which).map_err(|error| match error {
+        FollowError::NotOpen => gone(error.to_string()),
+        FollowError::TooMany => failed(error),
+    })?;
+    let other = id.filter(|id| id.sender != node.id());
+    let here = other.map(|id| node.inbox(0).iter().any(|unacked| unacked.id == id));
+    Ok(Begun { follower, most: 1, here })
 }

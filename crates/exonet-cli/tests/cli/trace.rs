@@ -34,7 +34,10 @@ fn a_message_is_followed_at_its_sender_and_at_its_receiver() {
     let sent = steps(&near);
     assert_eq!(sent[..4], ["queued", "journaled", "bound", "left"], "{near:?}");
     assert_eq!((&near[1]["tag"], &near[1]["size"]), (&"order".into(), &6.into()));
-    let last = near.last().unwrap();
+    let ends =
+        [&near, &far].map(|lines| lines.last().map(|line| (&line["type"], &line["end"], &line["messages"])));
+    assert_eq!(ends, [Some((&"summary".into(), &"done".into(), &1.into())); 2]);
+    let last = &near[near.len() - 2];
     assert_eq!(
         (&last["step"], &last["outcome"], &last["last"]),
         (&"settled".into(), &"delivered".into(), &true.into())
@@ -70,6 +73,7 @@ fn a_message_in_doubt_is_found_by_its_number_and_by_its_id() {
     }
     let told = world.run(&["trace", "7", "--as", "sender"]).expect(1);
     assert!(told.stderr.contains("no message 7"), "{}", told.stderr);
+    assert!(told.stderr.contains("exon outbox status 7 --as sender"), "{}", told.stderr);
     let told = world.run(&["trace", "x/y", "--as", "sender"]).expect(2);
     assert!(told.stderr.contains("NODE/RECORD/SLOT"), "{}", told.stderr);
     drop(up);
@@ -93,6 +97,29 @@ fn only_messages_of_the_peer_that_is_named_are_followed_and_the_end_of_the_node_
     let told = watching.end().expect(1);
     assert!(told.stderr.contains("the node has ended meanwhile"), "{}", told.stderr);
     assert!(!told.stdout.contains("#2"), "{}", told.stdout);
+}
+
+/// The receiver cannot know whether a message is still under way to it.
+#[test]
+fn a_trace_says_that_its_message_is_not_here() {
+    let world = World::new();
+    let mut worker = worker(&world, ANYWHERE, &["--retry-after", "1m"], "test $(cat) = good");
+    let sent = world.run(&["send", &worker.peer, "good", "--json"]).expect(0).of_type("message");
+    let taken = sent[0]["id"].as_str().unwrap().to_owned();
+    let _sender = Running::start(world.command(&["send", &worker.peer, "bad"]));
+    let put_off = worker.running.line_of("put_off")["id"].as_str().unwrap().to_owned();
+    for (id, here) in [(&taken, false), (&put_off, true)] {
+        let told = world.run(&["trace", id, "--as", "worker", "--timeout", "100ms", "--json"]).expect(0);
+        assert_eq!(told.of_type("trace")[0]["here"], here, "{}", told.stdout);
+        assert_eq!(
+            told.stderr.contains("it has not arrived yet, or has ended before"),
+            !here,
+            "{}",
+            told.stderr
+        );
+        let summary = told.summary();
+        assert_eq!((&summary["end"], &summary["messages"]), (&"timed out".into(), &0.into()));
+    }
 }
 
 #[test]
