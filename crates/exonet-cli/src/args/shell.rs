@@ -63,9 +63,10 @@ EXAMPLES
   The files of a directory for anyone who knows the address:
       exon service share ~/films --anyone > ~/.config/systemd/user/exon-share.service
 
-A unit for a user starts in the current directory, so relative paths stay valid. In a unit for the
-whole machine, the paths of --out and of a shared directory become absolute; write all other paths
-as absolute ones. The unit goes to standard output; nothing is installed.";
+The paths of options, of a shared directory and of the program of --exec become absolute. A unit for
+a user starts in the current directory, so other relative paths stay valid; for the whole machine,
+write them as absolute ones. The unit goes to standard output; nothing is installed. With --json
+before the command it is one line, with the unit as `text`.";
 
 /// Print a systemd unit that runs `exon listen`, `exon serve`, `exon share` or `exon up`
 #[derive(Args, Debug)]

@@ -3,12 +3,21 @@
 use std::path::{Path, absolute};
 
 use clap::{CommandFactory, Parser};
+use serde::Serialize;
 
 use crate::args::{Cli, Command, ServiceArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::text::escape;
+
+#[derive(Serialize)]
+struct Unit {
+    r#type: &'static str,
+    /// A file name for the unit.
+    name: String,
+    text: String,
+}
 
 pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failure> {
     // What follows `--exec` is for another program.
@@ -53,15 +62,11 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
             format!("\"{}\" contains a control character, which a unit cannot hold", escape(word.as_bytes()));
         return Err(Failure::new(why).wrong_usage());
     }
-    if let Command::Listen(listen) = &cli.command
-        && let Some(out) = &listen.out
-    {
-        let path = absolute(out).map_err(|e| Failure::path("find", out, &e))?;
-        make_absolute(&mut words, out, &path);
-    }
+    make_absolute(&mut words)?;
     if let Command::Share(share) = &cli.command {
-        let path = absolute(&share.directory).map_err(|e| Failure::path("find", &share.directory, &e))?;
-        make_absolute(&mut words, &share.directory, &path);
+        for word in words.iter_mut().filter(|word| Path::new(&**word) == share.directory) {
+            *word = from_root(word)?;
+        }
     }
     let start: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     let whose = if args.system {
@@ -70,7 +75,12 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
     } else {
         working_directory()?
     };
-    settings.output.bytes(unit(what, &start.join(" "), &whose, args.system).as_bytes())?;
+    let text = unit(what, &start.join(" "), &whose, args.system);
+    if settings.output.is_json() {
+        settings.output.line(&Unit { r#type: "unit", name: format!("exon-{what}.service"), text })?;
+    } else {
+        settings.output.bytes(text.as_bytes())?;
+    }
     Ok(Exit::Success)
 }
 
@@ -93,15 +103,38 @@ fn working_directory() -> Result<String, Failure> {
     }
 }
 
-/// Makes a path absolute: a unit does not start in the directory where it was written.
-fn make_absolute(words: &mut [String], given: &Path, path: &Path) {
+/// Makes the paths of options absolute, and that of the program of `--exec`: a unit does not always start in the
+/// directory where it was written.
+fn make_absolute(words: &mut [String]) -> Result<(), Failure> {
+    let mut option = String::new();
     for word in words {
-        if Path::new(&*word) == given {
-            *word = path.display().to_string();
-        } else if word.strip_prefix("--out=").is_some_and(|value| Path::new(value) == given) {
-            *word = format!("--out={}", path.display());
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name.to_owned(), value),
+            _ => (std::mem::take(&mut option), &**word),
+        };
+        let is_path = match &*name {
+            "--out" | "--state" | "--http-token" => true,
+            // A name without a slash is looked up in PATH.
+            "--exec" => value.contains('/'),
+            _ => false,
+        };
+        if is_path {
+            let value = from_root(value)?;
+            *word = if word.starts_with("--") { format!("{name}={value}") } else { value };
         }
+        if name == "--exec" {
+            // The rest is for that program.
+            return Ok(());
+        }
+        option.clone_from(word);
     }
+    Ok(())
+}
+
+fn from_root(path: &str) -> Result<String, Failure> {
+    let path = Path::new(path);
+    let path = absolute(path).map_err(|e| Failure::path("find", path, &e))?;
+    Ok(path.display().to_string())
 }
 
 /// Quotes one word of ExecStart, as systemd.service(5) defines.

@@ -52,6 +52,18 @@ fn a_unit_says_what_runs() {
     let system = world.run(&["service", "--system", "serve", "--echo"]).expect(0).stdout;
     assert!(system.contains("User=exon") && system.contains("EXONET_STATE=/var/lib/exonet"), "{system}");
     assert!(!system.contains("WorkingDirectory"), "{system}");
+    // So do paths after another start, or of a system's unit.
+    let at_home = |path: &str| here.join(path).display().to_string();
+    let words =
+        ["service", "--system", "serve", "--state", "st", "--method", "m", "--exec", "./sort", "x=./y"];
+    let unit = world.run(&words).expect(0).stdout;
+    let start = format!("--state {} --method m --exec {} x=./y\n", at_home("st"), at_home("sort"));
+    assert!(unit.contains(&start), "{unit}");
+    let line =
+        world.run(&["service", "--json", "share", "d", "--anyone", "--state=d"]).expect(0).lines().remove(0);
+    assert_eq!((&line["type"], &line["name"]), (&"unit".into(), &"exon-share.service".into()));
+    let start = format!("share {0} --anyone --state={0}\n", at_home("d"));
+    assert!(line["text"].as_str().unwrap().contains(&start), "{line}");
     assert!(world.run(&["service", "up", "--detach"]).expect(2).stderr.contains("--detach"));
     let up = world.run(&["service", "up", "--as", "shop"]).expect(0).stdout;
     assert!(up.contains(" up --as shop\n"), "{up}");
