@@ -5,10 +5,13 @@ use std::sync::Arc;
 use exonet::stream::Stream;
 use tokio::net::TcpStream;
 
-use super::carry::{Course, Why, carry, finish};
-use super::keep::{About, Ending, Keeper, Key, Road, Standing, Told, drive, follow};
+use super::carry::{Closed, Course, Why, carry, finish, hold};
+use super::event::Numbered;
+use super::greet::refuse;
+use super::keep::{About, Ending, Keeper, Key, Road, Standing, Token, Told, drive, follow};
 use super::life::Life;
-use super::wire::{Answer, Connected, Message as _, Run};
+use super::registry::Seat;
+use super::wire::{Answer, Connected, Message as _, Refusal, Run};
 
 /// A connection at the end that has opened it.
 pub(crate) struct Opened {
@@ -56,16 +59,31 @@ pub(crate) struct Host {
     pub(crate) keeper: Option<Arc<Keeper>>,
 }
 
-/// Answers that a connection stands, and carries it. `about`: the other end keeps it if this one does. True: it is kept,
-/// and the process at the other end is gone.
+/// Answers a connection that the other end has opened, and carries it if `made` is its socket. `keep`: the number under which
+/// the other end keeps it if this one does. True: it is kept, and the process at the other end is gone.
 pub(crate) async fn carry_accepted(
     host: Host,
     mut stream: Stream,
-    (mut socket, address): (TcpStream, String),
-    about: Option<About>,
-    mut told: Told,
+    (numbered, keep): (Numbered, Option<Token>),
+    made: Result<(Seat, TcpStream), Refusal>,
     mut life: Life,
 ) -> bool {
+    let (seat, mut socket) = match made {
+        Ok(made) => made,
+        Err(refusal) => {
+            refuse(stream, refusal.clone()).await;
+            let closed = Closed::unopened(Why::Refused(refusal));
+            let text = closed.why.to_string();
+            numbered.closed(&closed, text);
+            return false;
+        }
+    };
+    hold(&socket);
+    let story = numbered.story().clone();
+    let address = socket.peer_addr().map_or_else(|_| story.to.clone(), |address| address.to_string());
+    numbered.opened(address.clone());
+    let about = keep.map(|token| About { token, opener: false, story, address: address.clone() });
+    let mut told = numbered.told(seat);
     let Host { run, course, keeper } = host;
     if let Some((keeper, about)) = keeper.zip(about) {
         let key = about.key();

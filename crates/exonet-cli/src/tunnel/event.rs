@@ -191,6 +191,10 @@ impl Tell {
 }
 
 impl Numbered {
+    pub(crate) fn story(&self) -> &Story {
+        &self.story
+    }
+
     pub(crate) fn opened(&self, address: String) {
         let Story { way, peer, from, to } = self.story.clone();
         self.tell.say(Event::Opened { id: self.id, way, peer, from, to, address });

@@ -11,10 +11,10 @@ use super::control;
 use crate::args::ForwardArgs;
 use crate::exit::remedy;
 use crate::failure::Failure;
-use crate::tunnel::keep::{self, About, Keeper, Key, Order, Road, Tales, Token};
+use crate::tunnel::keep::{self, About, Keeper, Key, Road, Tales, Token};
 use crate::tunnel::{
-    self, Closed, Code, Connected, Course, Goal, Host, Life, Message as _, Name, Names, Open, Opened, Over,
-    Refusal, Registry, Run, Spec, Story, Target, Tell, Way, Why, hold,
+    self, Code, Connected, Course, Goal, Host, Life, Message as _, Name, Names, Open, Opened, Over, Refusal,
+    Registry, Run, Spec, Story, Target, Tell, Way, Why,
 };
 
 pub(super) struct Near {
@@ -86,23 +86,7 @@ impl Near {
     /// Continues with the connections of former runs that this command may still have.
     pub(super) fn continue_with(self: &Arc<Self>, former: Former, args: &ForwardArgs) {
         let (Some(keeper), Some((abouts, tales))) = (&self.keeper, former.0) else { return };
-        for about in abouts {
-            let key = about.key();
-            let numbered = self.tell.number(about.story.clone());
-            let seat = match self.seat_again(&about, args) {
-                Ok(seat) => seat,
-                Err(refusal) => {
-                    keeper.adopt(about, numbered.told(()));
-                    let why = Why::Refused(refusal);
-                    let (why, text) = (why.word().to_owned(), why.to_string());
-                    keeper.order(Order::Drop { key, why, text });
-                    continue;
-                }
-            };
-            numbered.resumed(about.address.clone());
-            keeper.adopt(about, numbered.told(seat));
-        }
-        tokio::spawn(Arc::clone(keeper).listen(tales, self.tell.clone()));
+        keep::take_over(keeper, (abouts, tales), &self.tell, |about| self.seat_again(about, args));
         for key in keeper.claim(&self.peer.id().to_string()) {
             if let Some(road) = self.road() {
                 tokio::spawn(keep::drive(road, key, None));
@@ -251,27 +235,12 @@ impl Near {
             return tunnel::refuse(stream, Refusal::new(Code::Denied, "this end has not asked for that"))
                 .await;
         };
-        let story = self.story(Way::Remote, from, &to);
-        let numbered = self.tell.number(story.clone());
+        let numbered = self.tell.number(self.story(Way::Remote, from, &to));
         let made = match self.registry.seat(self.peer.id()) {
             Err(refusal) => Err(refusal),
             Ok(seat) => tunnel::connect(&to, REACH).await.map(|socket| (seat, socket)),
         };
-        let (seat, socket) = match made {
-            Ok(made) => made,
-            Err(refusal) => {
-                tunnel::refuse(stream, refusal.clone()).await;
-                let closed = Closed::unopened(Why::Refused(refusal));
-                let text = closed.why.to_string();
-                return numbered.closed(&closed, text);
-            }
-        };
-        hold(&socket);
-        let address = socket.peer_addr().map_or_else(|_| to.to_string(), |address| address.to_string());
-        numbered.opened(address.clone());
-        let about = open.keep.map(|token| About { token, opener: false, story, address: address.clone() });
-        let told = numbered.told(seat);
-        if tunnel::carry_accepted(self.host(), stream, (socket, address), about, told, life).await {
+        if tunnel::carry_accepted(self.host(), stream, (numbered, open.keep), made, life).await {
             // The far end continues with the connection as soon as it knows this end.
             self.unknown.notify_one();
         }

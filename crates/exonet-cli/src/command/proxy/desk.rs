@@ -11,10 +11,10 @@ use tokio::time::sleep;
 use super::control;
 use crate::args::ProxyServeArgs;
 use crate::failure::Failure;
-use crate::tunnel::keep::{self, About, Keeper, Key, Order, Road, Tales, Token};
+use crate::tunnel::keep::{self, About, Keeper, Key, Road, Tales, Token};
 use crate::tunnel::{
-    self, BEAT, Closed, Code, Course, Event, Goal, Host, Life, Name, Names, Over, Place, Policy, Refusal,
-    Registry, Ruling, Run, Seat, Story, Tell, Way, Why, hold,
+    self, BEAT, Code, Course, Event, Goal, Host, Life, Name, Names, Over, Place, Policy, Refusal, Registry,
+    Ruling, Run, Seat, Story, Tell, Way,
 };
 
 /// The far end: its policy, and the near ends that are present.
@@ -71,23 +71,7 @@ impl Desk {
     /// Continues with connections of former runs, as far as the command line still allows it.
     fn continue_with(&self, abouts: Vec<About>, tales: Tales) {
         let Some(keeper) = &self.keeper else { return };
-        for about in abouts {
-            let key = about.key();
-            let numbered = self.tell.number(about.story.clone());
-            match self.seat_again(&about) {
-                Ok(seat) => {
-                    numbered.resumed(about.address.clone());
-                    keeper.adopt(about, numbered.told(seat));
-                }
-                Err(refusal) => {
-                    keeper.adopt(about, numbered.told(()));
-                    let why = Why::Refused(refusal);
-                    let (why, text) = (why.word().to_owned(), why.to_string());
-                    keeper.order(Order::Drop { key, why, text });
-                }
-            }
-        }
-        tokio::spawn(Arc::clone(keeper).listen(tales, self.tell.clone()));
+        keep::take_over(keeper, (abouts, tales), &self.tell, |about| self.seat_again(about));
     }
 
     /// A place for a connection of a former run, if it is allowed.
@@ -236,7 +220,7 @@ impl Desk {
         };
         let story =
             Story { way: Way::Peer, peer: peer.to_string(), from: peer.short(), to: target.to_string() };
-        let numbered = self.tell.number(story.clone());
+        let numbered = self.tell.number(story);
         let made = match self.registry.seat(peer) {
             Err(refusal) => Err(refusal),
             Ok(seat) => tokio::select! {
@@ -244,20 +228,6 @@ impl Desk {
                 over = life.over() => Err(Refusal::new(Code::Gone, over.to_string())),
             },
         };
-        let (seat, socket) = match made {
-            Ok(made) => made,
-            Err(refusal) => {
-                tunnel::refuse(stream, refusal.clone()).await;
-                let closed = Closed::unopened(Why::Refused(refusal));
-                let text = closed.why.to_string();
-                return numbered.closed(&closed, text);
-            }
-        };
-        hold(&socket);
-        let address = socket.peer_addr().map_or_else(|_| target.to_string(), |address| address.to_string());
-        numbered.opened(address.clone());
-        let about = open.keep.map(|token| About { token, opener: false, story, address: address.clone() });
-        let told = numbered.told(seat);
-        tunnel::carry_accepted(self.host(), stream, (socket, address), about, told, life).await;
+        tunnel::carry_accepted(self.host(), stream, (numbered, open.keep), made, life).await;
     }
 }

@@ -13,6 +13,7 @@ mod client;
 mod connection;
 #[cfg(unix)]
 mod drive;
+mod former;
 #[cfg(unix)]
 mod frame;
 #[cfg(unix)]
@@ -35,6 +36,7 @@ mod way;
 pub(crate) use client::{Keeper, Tales, start};
 #[cfg(unix)]
 pub(crate) use drive::{Road, Standing, drive, follow};
+pub(crate) use former::take_over;
 #[cfg(not(unix))]
 pub(crate) use nowhere::{Keeper, Road, Standing, Tales, drive, follow, start};
 #[cfg(unix)]
