@@ -78,6 +78,11 @@ impl Failure {
         Self { unheard, ..Self::new("cannot write to standard output").because(error) }
     }
 
+    /// Whether the reader of standard output is gone.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.unheard
+    }
+
     /// Adds the cause, with its own causes.
     pub(crate) fn because(mut self, error: &dyn Error) -> Self {
         let mut why = error.to_string();

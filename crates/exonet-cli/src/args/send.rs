@@ -61,7 +61,10 @@ that it has (exit code 6).
 Exit code 3 means that some message was delivered once or not at all, and nobody can tell which; its
 id is the same at both ends. If first messages end so every time, a clock is wrong: `exon ping`
 shows the difference, and --no-early works without clocks. Exit code 4 means that some message was
-certainly not delivered: you may send it again.";
+certainly not delivered: you may send it again.
+
+If the reader of standard output goes away, the command reads no more input and ends, with the exit
+code of the messages that it has sent; or with 1 if these were delivered and input was left.";
 
 /// Send messages: arguments, files, or the lines of standard input
 #[derive(Args, Debug)]

@@ -539,6 +539,35 @@ fn who_talks_nonsense_or_not_at_all_hinders_nobody() {
     drop((silent, up));
 }
 
+/// The outcome is awaited by the command that has handed the message over.
+#[test]
+fn a_peer_whose_application_is_slow_is_not_said_to_be_silent_by_a_command_that_handed_over() {
+    let world = World::new();
+    let slow = world.gateway("slow", &["--anyone"]);
+    let up = world.up(&[]);
+    let args = ["send", &slow.peer, "x", "--as", "sender", "--confirm", "processed"];
+    let mut sender = Running::start(world.command(&args));
+    let told = sender.says(", Ctrl-C leaves");
+    assert!(told.contains("has not processed it yet") && !told.contains("no answer"), "{told}");
+    sender.signal(Signal::INT);
+    sender.end().expect(6);
+    drop(up);
+}
+
+/// What a command cannot print is counted all the same, and the background node has it.
+#[test]
+fn a_command_that_cannot_print_leaves_its_messages_to_the_node() {
+    let away = Away::new();
+    let _up = away.world.up(&[]);
+    let mut command = away.world.command(&["send", &away.peer, "--as", "sender", "--json", "a"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stdout(writer);
+    let told = Running::start(command).end().expect(6).stderr;
+    assert!(told.contains("1 kept"), "{told}");
+    assert_eq!(open(&away.world), 1);
+}
+
 #[test]
 fn a_node_may_run_without_a_terminal_until_it_is_ended() {
     let away = Away::new();

@@ -13,7 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use super::SILENCE;
-use super::report::{Line, Numbers, Summary, is_asked_for};
+use super::report::{Line, Numbers, Summary, is_asked_for, unheard};
 use crate::args::{Confirmed, SendArgs};
 use crate::command::refusals::Refusals;
 use crate::command::show;
@@ -125,7 +125,12 @@ impl<'a> Book<'a> {
                     result?;
                 }
                 Some(receipt) = offered.recv() => self.take(node, receipt),
-                Some((n, settled, said)) = self.open.next() => self.settle(n, settled, said)?,
+                Some((n, settled, said)) = self.open.next() => {
+                    if let Err(failure) = self.settle(n, settled, said) {
+                        self.take_all(node, &mut offered);
+                        return Err(failure);
+                    }
+                }
                 stop = &mut stop => {
                     self.take_all(node, &mut offered);
                     return Ok(Some(stop));
@@ -186,7 +191,8 @@ impl<'a> Book<'a> {
         self.open.push(Numbered::new(n, receipt));
     }
 
-    /// Records an outcome. `said` is the reason of the receiving application.
+    /// Records an outcome, and prints it. `said` is the reason of the receiving application. The error means that it
+    /// could not be printed.
     fn settle(&mut self, n: u64, settled: Settled, said: Option<Arc<str>>) -> Result<(), Failure> {
         if let Outcome::Refused(why) = settled.outcome
             && self.turned_away.replace(why) != Some(why)
@@ -243,11 +249,13 @@ impl<'a> Book<'a> {
         })
     }
 
+    /// Records the remaining outcomes. The error means that one could not be printed.
     pub(super) async fn settle_rest(&mut self) -> Result<(), Failure> {
+        let mut printed = Ok(());
         while let Some((n, settled, said)) = self.open.next().await {
-            self.settle(n, settled, said)?;
+            printed = printed.and(self.settle(n, settled, said));
         }
-        Ok(())
+        printed
     }
 
     /// Prints the summary. `others`: messages to other peers that are kept.
@@ -262,7 +270,8 @@ impl<'a> Book<'a> {
         let never_offered = named.saturating_sub(self.offered);
         self.tally.cancelled += never_offered;
         let rest = self.tally.unknown + self.tally.expired + self.tally.cancelled + self.tally.kept;
-        let is_complete = (self.all_offered || !args.reads_input()) && rest == 0;
+        let all_read = self.all_offered || !args.reads_input();
+        let is_complete = all_read && rest == 0;
         let (end, exit) = match ended {
             Ok(None) => ("done", Ok(self.tally.exit())),
             // All was settled before the node ended.
@@ -294,7 +303,7 @@ impl<'a> Book<'a> {
                 show::say_clocks(self.settings, "send");
             }
         }
-        self.settings.output.line(&Summary {
+        let printed = self.settings.output.line(&Summary {
             r#type: "summary",
             end,
             sent: self.offered + never_offered,
@@ -303,8 +312,9 @@ impl<'a> Book<'a> {
             late: self.late,
             queued: None,
             seconds: took.as_secs_f64(),
-        })?;
-        exit
+        });
+        let exit = exit.and_then(|exit| printed.map(|()| exit));
+        unheard(self.settings, exit, self.tally.exit(), all_read)
     }
 
     fn say_kept(&self, others: usize) {

@@ -10,15 +10,17 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::SILENCE;
 use super::input::{self, Taker, became_shorter};
-use super::report::{Line, Numbers, Queued, Summary, is_asked_for};
+use super::report::{Line, Numbers, Queued, Summary, is_asked_for, unheard};
 use crate::args::{Confirmed, SendArgs, Urgency};
 use crate::command::show;
 use crate::command::stop::{Stop, stop};
+use crate::control::figures::PeerState;
 use crate::control::protocol::{Class, Ending, Head, LONGEST_BODY, Reply, Request, Room, Settled};
 use crate::control::{Client, Giver, Heard, Hearer, too_long};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::top::Sample;
 use crate::traceparent;
 use crate::units::{self, Size, counted};
 
@@ -143,6 +145,8 @@ struct Handed<'a> {
     started: Instant,
     /// The number of messages in the journal of the background node.
     accepted: u64,
+    /// All messages have been given to the background node.
+    all_given: bool,
     /// The background node has taken no message beyond these.
     refused_rest: bool,
     numbers: Option<Numbers>,
@@ -166,6 +170,7 @@ impl<'a> Handed<'a> {
             outcomes,
             started: Instant::now(),
             accepted: 0,
+            all_given: false,
             refused_rest: false,
             numbers: None,
             awaited: BTreeMap::new(),
@@ -194,16 +199,18 @@ impl<'a> Handed<'a> {
             Ok(())
         });
         let (mut offered, mut told) = (false, false);
-        let ended = loop {
+        let mut ended = loop {
             tokio::select! {
                 heard = hearer.hear() => match heard {
-                    Heard::Reply(reply) => self.hear(reply)?,
+                    Heard::Reply(reply) => if let Err(failure) = self.hear(reply) {
+                        break Ended::Failed(failure);
+                    },
                     Heard::Done => return Ok(Ended::Done),
                     Heard::Failed(failure) => return Ok(Ended::Failed(failure)),
                     Heard::Gone => return Ok(Ended::Gone),
                 },
                 result = &mut offer, if !offered => {
-                    offered = true;
+                    (offered, self.all_given) = (true, result.is_ok());
                     if let Err(failure) = result {
                         break Ended::Failed(failure);
                     }
@@ -212,7 +219,7 @@ impl<'a> Handed<'a> {
                 () = &mut silence, if !told => {
                     told = true;
                     if self.outcomes && self.tally.ended() == 0 && self.accepted > 0 {
-                        self.settings.note("no answer from the peer yet; still trying, Ctrl-C leaves the messages to the background node");
+                        self.say_what_lacks(args).await;
                     }
                 }
             }
@@ -222,7 +229,9 @@ impl<'a> Handed<'a> {
         while self.accepted < given.get() {
             tokio::select! {
                 heard = hearer.hear() => match heard {
-                    Heard::Reply(reply) => self.hear(reply)?,
+                    Heard::Reply(reply) => if let Err(failure) = self.hear(reply) {
+                        ended = Ended::Failed(failure);
+                    },
                     Heard::Done | Heard::Failed(_) | Heard::Gone => break,
                 },
                 () = &mut parting => break,
@@ -231,31 +240,49 @@ impl<'a> Handed<'a> {
         Ok(ended)
     }
 
+    /// Says why no message has its outcome yet: the peer has not answered, or its application is slow.
+    async fn say_what_lacks(&self, args: &SendArgs) {
+        let Some(peer) = args.peer.as_ref().map(|peer| peer.id) else { return };
+        let (id, short, who) = (peer.to_string(), peer.short(), who(self.up));
+        let answers = Sample::take(self.up)
+            .await
+            .is_ok_and(|sample| sample.peers.iter().any(|peer| peer.id == id && peer.state == PeerState::Up));
+        let (what, goes_on) = if answers {
+            let done = if args.confirm == Confirmed::Processed { "processed" } else { "taken" };
+            (format!("{short} answers, and its application has not {done} it yet"), "waiting")
+        } else {
+            (format!("no answer from {short} yet"), "trying")
+        };
+        self.settings.note(format!("{what}; still {goes_on}, Ctrl-C leaves the messages to {who}"));
+    }
+
+    /// Counts what is reported, and prints it. The error means that it could not be printed.
     fn hear(&mut self, reply: Reply) -> Result<(), Failure> {
         match reply {
             Reply::Accepted { n, numbers, full, last } => {
                 (self.accepted, self.refused_rest) = (n, last);
-                self.number(&numbers)?;
+                let printed = self.number(&numbers);
                 if let Some(room) = full.filter(|_| !std::mem::replace(&mut self.told_full, true)) {
                     self.say_full(room);
                 }
+                printed
             }
-            Reply::Settled(settled) => self.settle(settled)?,
-            _ => {}
+            Reply::Settled(settled) => self.settle(settled),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Reports the numbers of messages in the journal.
     fn number(&mut self, numbers: &[(u64, u64)]) -> Result<(), Failure> {
+        let mut printed = Ok(());
         for &(n, number) in numbers {
             if self.outcomes {
                 self.awaited.insert(n, number);
             }
             self.numbers = Some(Numbers::and(self.numbers, number));
-            self.settings.output.line(&Queued { r#type: "queued", n, number })?;
+            printed = printed.and(self.settings.output.line(&Queued { r#type: "queued", n, number }));
         }
-        Ok(())
+        printed
     }
 
     fn say_full(&self, room: Room) {
@@ -333,7 +360,7 @@ impl<'a> Handed<'a> {
         if queued != Some(0) || exit.is_ok() {
             self.say(queued, end);
         }
-        self.settings.output.line(&Summary {
+        let printed = self.settings.output.line(&Summary {
             r#type: "summary",
             end,
             sent: given,
@@ -342,8 +369,9 @@ impl<'a> Handed<'a> {
             late: self.late,
             queued,
             seconds: self.started.elapsed().as_secs_f64(),
-        })?;
-        exit
+        });
+        let exit = exit.and_then(|exit| printed.map(|()| exit));
+        unheard(self.settings, exit, self.tally.exit(), self.all_given || !args.reads_input())
     }
 
     /// Messages that the background node has are no error.

@@ -117,19 +117,22 @@ async fn own_node(
         };
         book.keep(&node, args, offer, offered).await
     };
-    if let Some(traced) = traced {
-        traced.end().await?;
-    }
+    // If something cannot be printed, the messages are counted all the same.
+    let mut printed = match traced {
+        Some(traced) => traced.end().await,
+        None => Ok(()),
+    };
     for peer in &book.peers {
         show::say_conflict(settings, &node, peer);
     }
     control.close().await;
-    show::open_messages(settings, &node.close(GOODBYE).await)?;
+    printed = printed.and(show::open_messages(settings, &node.close(GOODBYE).await));
     // When its last handle is dropped, the node settles each open message: as Kept if it is in the journal, otherwise
     // as Cancelled if it was never sent, otherwise as Unknown.
     drop(node);
-    book.settle_rest().await?;
+    printed = printed.and(book.settle_rest().await);
     let others = others.iter().filter(|receipt| is_kept(receipt)).count();
+    let ended = ended.and_then(|stop| printed.map(|()| stop));
     book.sum_up(args, ended, others)
 }
 

@@ -3,8 +3,28 @@
 use serde::Serialize;
 
 use crate::control::protocol::{Ending, Judged};
-use crate::exit::Tally;
+use crate::exit::{Exit, Tally};
+use crate::failure::Failure;
 use crate::settings::Settings;
+
+/// The exit code of a command whose reader of standard output may be gone: that of its messages, unless the rest of the
+/// input was not read and so was not sent.
+pub(super) fn unheard(
+    settings: &Settings,
+    exit: Result<Exit, Failure>,
+    of_messages: Exit,
+    all_read: bool,
+) -> Result<Exit, Failure> {
+    match exit {
+        Err(failure) if failure.is_unheard() => {
+            if !all_read {
+                settings.note("standard output was closed: the rest of the input was not sent");
+            }
+            if all_read || of_messages != Exit::Success { Ok(of_messages) } else { Err(failure) }
+        }
+        exit => exit,
+    }
+}
 
 /// The numbers that some messages have in the journal.
 #[derive(Clone, Copy, Debug)]
