@@ -61,6 +61,16 @@ impl Identity {
         if exists(path)? {
             // Only its key may be missing.
             self.require()?;
+            if is_present(path, "clock")? {
+                let failure =
+                    Failure::new(format!("there is already an identity {self} in {}", path.display()));
+                let options = self.options();
+                return Err(failure.hint(format!("it is unchanged; to show its id: exon id{options}")));
+            }
+        }
+        if path.exists() && !path.is_dir() {
+            let failure = Failure::new(format!("cannot make identity {self}: {} is a file", path.display()));
+            return Err(failure.hint("it is unchanged; choose another name, or another --state"));
         }
         let secret = fresh_secret()?;
         StateDir::create(path, &secret).map_err(|e| self.failure("make", &e))?;

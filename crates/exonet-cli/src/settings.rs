@@ -49,7 +49,8 @@ impl Settings {
         let carrier = common.carrier.unwrap_or(if connects { Carrier::Tcp } else { Carrier::Auto });
         if connects && carrier == Carrier::Udp {
             return Err(Failure::new("datagrams cannot use a proxy or TLS")
-                .hint("leave out --carrier udp, or use --carrier auto"));
+                .hint("leave out --carrier udp, or use --carrier auto")
+                .wrong_usage());
         }
         Ok(Self {
             identity: Identity::new(name, common.state.as_deref())?,

@@ -123,7 +123,7 @@ impl Site {
         let Some(address) = args.http else { return Ok(None) };
         if !address.ip().is_loopback() && !args.http_remote {
             let failure = Failure::new(format!("other machines reach --http {address}"));
-            return Err(failure.hint("use 127.0.0.1, or allow this: --http-remote"));
+            return Err(failure.hint("use 127.0.0.1, or allow this: --http-remote").wrong_usage());
         }
         // A client that can connect can also read the token.
         drop(token(settings, args)?);

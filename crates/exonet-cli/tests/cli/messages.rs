@@ -141,7 +141,7 @@ fn messages_go_in_tls_and_a_proxy_that_lets_nothing_through_is_named() {
         refused.stderr
     );
     assert!(!refused.stderr.contains("secret"));
-    world.run(&["send", "--carrier", "udp", "--tls", &listener.peer, "d"]).expect(1);
+    world.run(&["send", "--carrier", "udp", "--tls", &listener.peer, "d"]).expect(2);
     world.run(&["send", "--proxy", "nowhere", &listener.peer, "e"]).expect(2);
     world.run(&["send", &listener.peer, "f"]).expect(0);
     assert_eq!(texts(&listener.running.end().expect(0).of_type("message")), ["a", "b", "f"]);
@@ -406,6 +406,29 @@ fn a_peer_whose_application_is_slow_is_not_said_to_be_silent() {
     assert!(told.contains("has not processed it yet") && !told.contains("no answer"), "{told}");
     sender.signal(rustix::process::Signal::INT);
     sender.end();
+}
+
+#[test]
+fn a_closed_output_ends_a_sender_that_says_what_became_of_its_messages() {
+    let world = World::new();
+    let listener = world.listen(&["--as", "till"]);
+    let deaf = |args: &[&str]| {
+        let mut command = world.command(&[&["send", &listener.peer], args].concat());
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        command.stdin(Stdio::piped()).stdout(writer);
+        command
+    };
+    // All was delivered, which is what the exit code is about.
+    let told = Running::start(deaf(&["a", "b", "--json"])).end().expect(0).stderr;
+    assert!(told.contains("2 delivered") && !told.contains("standard output"), "{told}");
+    // The rest of the input is not read.
+    let mut sender = Running::start(deaf(&["-v"]));
+    let mut input = sender.stdin();
+    input.write_all(b"one\n").unwrap();
+    let told = sender.end().expect(1).stderr;
+    assert!(told.contains("1 delivered") && told.contains("the rest of the input was not sent"), "{told}");
+    drop(input);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn errors_name_the_thing() {
         (&["up", "--as", "new", "--detach", "--bind", &taken], 1, &taken),
         (&["up", "--as", "new", "--http", "39671"], 2, "127.0.0.1:9366"),
         (&["up", "--as", "new", "--metrics", "localhost:9366"], 2, "not looked up"),
-        (&["up", "--as", "new", "--http", "0.0.0.0:0"], 1, "other machines can reach"),
+        (&["up", "--as", "new", "--http", "0.0.0.0:0"], 2, "other machines can reach"),
         (&["up", "--as", "new", "--queue", "0"], 2, "at least 1"),
         (&["id", "new"], 1, "exon id new --new"),
         (&["down", "--as", "typo"], 1, "exon id typo --new"),
@@ -132,6 +132,20 @@ fn errors_name_the_thing() {
         assert!(args.is_empty() || !ended.stderr.starts_with("error"), "{all}");
     }
     assert_eq!(std::fs::read(&file).unwrap(), b"x");
+}
+
+#[test]
+fn what_is_there_is_not_replaced_by_a_new_identity() {
+    let world = World::new();
+    world.run(&["id", "desk", "--new"]).expect(0);
+    let key = std::fs::read(world.path("state/desk/key")).unwrap();
+    let told = world.run(&["id", "desk", "--new"]).expect(1).stderr;
+    assert!(told.contains("already an identity desk") && told.contains("unchanged"), "{told}");
+    assert_eq!(std::fs::read(world.path("state/desk/key")).unwrap(), key);
+    let file = world.file("state/copy.key", b"text");
+    let told = world.run(&["id", "copy.key", "--new"]).expect(1).stderr;
+    assert!(told.contains("copy.key is a file") && told.contains("unchanged"), "{told}");
+    assert_eq!(std::fs::read(file).unwrap(), b"text");
 }
 
 #[test]

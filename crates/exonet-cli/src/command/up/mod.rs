@@ -68,7 +68,8 @@ fn check_reach(args: &UpArgs) -> Result<(), Failure> {
     let gateway = &args.gateway;
     match gateway.http.filter(|http| !http.ip().is_loopback() && !gateway.http_remote) {
         Some(address) => Err(Failure::new(format!("other machines can reach --http {address}"))
-            .hint("use 127.0.0.1, or allow this: --http-remote")),
+            .hint("use 127.0.0.1, or allow this: --http-remote")
+            .wrong_usage()),
         None => Ok(()),
     }
 }

@@ -136,7 +136,7 @@ fn no_more_connections_are_served_than_there_are_places() {
 #[test]
 fn other_machines_are_let_in_on_request_only_and_what_is_wrong_is_said_first() {
     let world = World::new();
-    let told = world.run(&["up", "--as", "shop", "--http", "0.0.0.0:0"]).expect(1);
+    let told = world.run(&["up", "--as", "shop", "--http", "0.0.0.0:0"]).expect(2);
     assert!(told.stderr.contains("--http-remote"), "{}", told.stderr);
     let gate = world.gateway("shop", &[]);
     let told = world.run(&["up", "--as", "other", "--http", &gate.at]).expect(1);
