@@ -51,28 +51,19 @@ impl Output {
         self.bytes(format!("{text}\n").as_bytes())
     }
 
-    /// Fails if standard output was closed when the process started: the runtime has then opened `/dev/null` in its
-    /// place, and what is printed is lost without an error.
+    /// Whether standard output may have been closed when the process started. The runtime has then opened `/dev/null` in
+    /// its place, and what is printed is lost without an error. Some programs open it in the same way for their children,
+    /// for reading and writing; a shell does not.
     #[cfg(unix)]
-    pub(crate) fn require(self) -> Result<(), Failure> {
+    pub(crate) fn may_be_closed(self) -> bool {
         use std::os::unix::fs::MetadataExt;
 
         let stdout = io::stdout();
-        // The runtime opens it for reading too, as some programs do for their children. A shell that discards the output
-        // does not.
         let both = rustix::fs::fcntl_getfl(&stdout)
             .is_ok_and(|flags| flags & rustix::fs::OFlags::RWMODE == rustix::fs::OFlags::RDWR);
         let device = stdout.as_fd().try_clone_to_owned().and_then(|fd| File::from(fd).metadata());
         let null = std::fs::metadata("/dev/null");
-        if both && device.is_ok_and(|device| null.is_ok_and(|null| device.rdev() == null.rdev())) {
-            return Err(Failure::new(
-                "standard output is closed, or replaced by /dev/null: messages cannot be printed",
-            )
-            .hint(
-                "to store messages: --out DIR; to discard them on purpose: open /dev/null only for writing",
-            ));
-        }
-        Ok(())
+        both && device.is_ok_and(|device| null.is_ok_and(|null| device.rdev() == null.rdev()))
     }
 
     /// Writes raw bytes, and flushes them, since a printed message counts as accepted.

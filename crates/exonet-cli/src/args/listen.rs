@@ -51,8 +51,8 @@ the start. The parts of a file that is copied are kept for --keep-parts.
 If the directory cannot be written (the disk is full, or the directory was removed or unmounted),
 messages and files stay with their senders. Each is tried again, at first after 1 s and later every
 minute at most, and standard error says so. If standard output fails or is closed, the command ends
-with exit code 1: a message that was not printed was not taken, and its sender keeps it. Without
---out and --exec, the command does not start if standard output is closed.
+with exit code 1: a message that was not printed was not taken, and its sender keeps it. If it is
+closed at the start, or /dev/null, messages are acknowledged and not shown; standard error says so.
 
 With --exec, the command reads the message from standard input. Its environment has EXON_ID,
 EXON_FROM, EXON_TAG, EXON_ATTEMPT (1 for the first) and, if the message belongs to a trace,

@@ -70,9 +70,10 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let open = |directory: &Path| Store::open(directory, options).map(Arc::new);
     let store = args.out.as_deref().map(open).transpose()?;
     #[cfg(unix)]
-    if store.is_none() && args.exec.is_empty() {
-        // A message that is only printed is acknowledged once it has been printed.
-        settings.output.require()?;
+    if store.is_none() && args.exec.is_empty() && settings.output.may_be_closed() {
+        settings.note(
+            "standard output is closed, or /dev/null: messages are acknowledged, and not shown; --out DIR stores them",
+        );
     }
     if !args.exec.is_empty() {
         // Errors of the command are reported before the node waits for anything.
