@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use crate::error::SendError;
 use crate::group::Remove;
 use crate::group::ballot::{End, Verdict};
+use crate::group::candidates::Candidates;
 use crate::group::ready::{Bell, Ready};
 use crate::send::receipts::Settled;
 
@@ -102,7 +103,10 @@ pub(super) enum Order {
 
 #[derive(Default)]
 struct State {
+    /// The lines of the members up to the last one that the message was sent to.
     lines: Vec<MemberLine>,
+    /// All members of the message. The lines of those behind `lines` say [`MemberState::Spare`].
+    candidates: Option<Arc<Candidates>>,
     verdict: Option<Verdict>,
     /// The members whose lines have changed since the application read them, each once: those that `unread` marks.
     changed: VecDeque<usize>,
@@ -121,12 +125,38 @@ pub(super) struct Board {
     bell: Arc<Bell>,
 }
 
+impl MemberLine {
+    const fn spare(id: NodeId) -> Self {
+        Self { id, state: MemberState::Spare, reason: None }
+    }
+}
+
+impl State {
+    /// The lines of the spares from this place on.
+    fn spares(&self, from: usize) -> impl Iterator<Item = MemberLine> {
+        let candidates = self.candidates.as_deref();
+        let places = from..candidates.map_or(0, Candidates::len);
+        places.filter_map(move |place| Some(MemberLine::spare(candidates?.get(place)?.id)))
+    }
+
+    fn all_lines(&self) -> Vec<MemberLine> {
+        self.lines.iter().cloned().chain(self.spares(self.lines.len())).collect()
+    }
+}
+
 impl Board {
-    /// `at` is the number of the future that an order wakes.
+    /// A board of these members. `at` is the number of the future that an order wakes.
     pub(super) fn new(members: impl IntoIterator<Item = NodeId>, ready: &Arc<Ready>, at: usize) -> Arc<Self> {
-        let line = |id| MemberLine { id, state: MemberState::Spare, reason: None };
-        let lines: Vec<_> = members.into_iter().map(line).collect();
-        let state = State { unread: vec![false; lines.len()], lines, ..State::default() };
+        let lines: Vec<_> = members.into_iter().map(MemberLine::spare).collect();
+        Self::with(State { unread: vec![false; lines.len()], lines, ..State::default() }, ready, at)
+    }
+
+    /// A board of these candidates, as [`Self::new`].
+    pub(super) fn of(candidates: &Arc<Candidates>, ready: &Arc<Ready>, at: usize) -> Arc<Self> {
+        Self::with(State { candidates: Some(Arc::clone(candidates)), ..State::default() }, ready, at)
+    }
+
+    fn with(state: State, ready: &Arc<Ready>, at: usize) -> Arc<Self> {
         let (told, ends) = (Notify::new(), Notify::new());
         Arc::new(Self { state: Mutex::new(state), told, ends, bell: Bell::new(at, ready) })
     }
@@ -139,6 +169,13 @@ impl Board {
 
     pub(super) fn set(&self, member: usize, to: MemberState, reason: Option<Arc<str>>) {
         let mut state = self.state();
+        if member >= state.lines.len() {
+            let added: Vec<_> =
+                state.spares(state.lines.len()).take(member + 1 - state.lines.len()).collect();
+            state.lines.extend(added);
+            let lines = state.lines.len();
+            state.unread.resize(lines, false);
+        }
         let State { lines, changed, unread, .. } = &mut *state;
         let Some(line) = lines.get_mut(member).filter(|line| line.state != to) else { return };
         (line.state, line.reason) = (to, reason);
@@ -216,7 +253,7 @@ impl GroupReceipt {
 
     /// The lines of all members, in the order in which they were chosen.
     pub fn members(&self) -> Vec<MemberLine> {
-        self.board.state().lines.clone()
+        self.board.state().all_lines()
     }
 
     /// Waits until the state of the message at some member has changed, and returns the line of that member. Several
@@ -236,7 +273,7 @@ impl GroupReceipt {
     /// is the same every time. If a member is dead, this waits for as long as the node's `doubt_timeout`, which by
     /// default has no limit: see [`Self::abandon`].
     pub async fn ended(&mut self) -> Vec<MemberLine> {
-        self.board.wait(&self.board.ends, |state| state.over.then(|| state.lines.clone())).await
+        self.board.wait(&self.board.ends, |state| state.over.then(|| state.all_lines())).await
     }
 
     /// Withdraws every copy, and sends no others. A copy that has left ends Cancelled if its member has not taken it,

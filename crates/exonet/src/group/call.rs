@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::call::Reply;
 use crate::error::CallError;
 use crate::group::ballot::Rule;
+use crate::group::candidates::Candidates;
 use crate::group::load::Ended;
 use crate::group::ready::{Bell, Ready};
 use crate::group::{Common, Group, GroupError};
@@ -192,9 +193,9 @@ impl GroupCall {
     pub async fn cheapest(self) -> Result<(NodeId, Reply), GatherError> {
         let began = Instant::now();
         let mut failures = Vec::new();
-        for at in self.order(1)? {
+        for to in self.candidates(1)?.iter() {
             let left = self.deadline.map(|deadline| deadline.saturating_sub(began.elapsed()));
-            match self.one(at, left).await {
+            match self.one(Arc::clone(to), left).await {
                 (id, Ok(reply)) => return Ok((id, reply)),
                 (id, Err(error)) => {
                     let elsewhere = error.has_not_run();
@@ -209,14 +210,14 @@ impl GroupCall {
     }
 
     /// The members in the order in which they are chosen, the `k` cheapest first.
-    fn order(&self, k: usize) -> Result<Vec<Arc<PeerAddr>>, GroupError> {
+    fn candidates(&self, k: usize) -> Result<Candidates, GroupError> {
         let Group { inner } = &self.group;
-        let members = self.group.roster().clone();
-        if members.is_empty() {
+        let roster = self.group.roster().clone();
+        if roster.is_empty() {
             return Err(GroupError::Empty);
         }
-        let rule = Rule { send: k, need: k, replace: k < members.len(), withdraw: true };
-        Ok(inner.common.order(inner.node.shared(), &members, &rule))
+        let rule = Rule { send: k, need: k, replace: k < roster.len(), withdraw: true };
+        Ok(inner.common.candidates(inner.node.shared(), &roster, &rule))
     }
 
     fn one(&self, to: Arc<PeerAddr>, deadline: Option<Duration>) -> Asking {
@@ -242,13 +243,13 @@ impl GroupCall {
     /// Begins to call all members.
     fn ask(&self) -> Result<Asked, GroupError> {
         let ready = Arc::<Ready>::default();
-        let members = self.order(self.group.members().len())?;
+        let candidates = self.candidates(self.group.members().len())?;
         let call = |(at, to)| {
             let bell = Bell::new(at, &ready);
             std::task::Wake::wake_by_ref(&bell);
-            Some((self.one(to, self.deadline), bell))
+            Some((self.one(Arc::clone(to), self.deadline), bell))
         };
-        let calls: Vec<_> = members.into_iter().enumerate().map(call).collect();
+        let calls: Vec<_> = candidates.iter().enumerate().map(call).collect();
         let open = calls.len();
         Ok(Asked { calls, ready, open, woken: Vec::new() })
     }

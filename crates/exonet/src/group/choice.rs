@@ -12,6 +12,57 @@ const PROBE_EVERY: u64 = 32;
 /// See [`PROBE_EVERY`].
 const IDLE: Duration = Duration::from_secs(1);
 
+/// The order in which a message chooses members. The first places are listed. After them, the other members follow in
+/// turn, so that a message to one of many members takes no memory for each of them.
+#[derive(Debug)]
+pub(super) struct Order {
+    first: Vec<usize>,
+    /// The distances of the listed members from `from`, in ascending order.
+    listed: Vec<usize>,
+    /// The member from which the others are counted, around all `members`.
+    from: usize,
+    members: usize,
+}
+
+impl Order {
+    fn new(first: Vec<usize>, from: usize, members: usize) -> Self {
+        let mut order = Self { first, listed: Vec::new(), from, members };
+        order.listed = order.first.iter().map(|member| order.distance(*member)).collect();
+        order.listed.sort_unstable();
+        order
+    }
+
+    const fn distance(&self, member: usize) -> usize {
+        if member < self.from { member + self.members - self.from } else { member - self.from }
+    }
+
+    /// The member at a place. None: there are fewer members.
+    pub(super) fn member_at(&self, place: usize) -> Option<usize> {
+        let Some(after) = place.checked_sub(self.first.len()) else { return self.first.get(place).copied() };
+        if place >= self.members {
+            return None;
+        }
+        // Passes over the listed members.
+        let pass = |distance, listed: &usize| distance + usize::from(*listed <= distance);
+        let distance = self.listed.iter().fold(after, pass);
+        let to_end = self.members - self.from;
+        Some(if distance < to_end { self.from + distance } else { distance - to_end })
+    }
+
+    /// The place of a member. It must be one of them.
+    pub(super) fn place_of(&self, member: usize) -> usize {
+        self.first.iter().position(|listed| *listed == member).unwrap_or_else(|| {
+            let distance = self.distance(member);
+            self.first.len() + distance - self.listed.partition_point(|listed| *listed < distance)
+        })
+    }
+
+    /// The members in this order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        (0..self.members).filter_map(|place| self.member_at(place))
+    }
+}
+
 /// What a group remembers of its choices.
 #[derive(Debug)]
 pub(super) struct Choice {
@@ -27,38 +78,41 @@ impl Choice {
 
     /// Returns all members in the order of sending. Each order begins with another member, so that no member is
     /// always the last when all get the message.
-    pub(super) fn rotate(&mut self, members: usize) -> Vec<usize> {
-        let first = usize::try_from(self.made % members.max(1) as u64).unwrap_or(0);
+    pub(super) fn rotate(&mut self, members: usize) -> Order {
+        let from = usize::try_from(self.made % members.max(1) as u64).unwrap_or(0);
         self.made = self.made.wrapping_add(1);
-        (first..members).chain(0..first).collect()
+        Order::new(Vec::new(), from, members)
     }
 
     /// Returns all members, with the `k` to send to in front. Those are the cheapest of `2 k` members drawn at
     /// random, so that many senders do not all choose the same member. The rest are spares, in the order in which
-    /// they take a place.
-    pub(super) fn cheapest(
+    /// they take a place: the others of those drawn, and then the rest in turn, from a random one.
+    pub(super) fn cheapest<'a>(
         &mut self,
         now: Duration,
         k: usize,
-        members: &[NodeId],
+        members: usize,
+        id: impl Fn(usize) -> Option<&'a NodeId>,
         mut cost: impl FnMut(usize) -> f64,
-    ) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..members.len()).collect();
-        // Draws members at random: the first `2 k` places.
-        for at in 0..members.len() {
-            let other = at + self.below(members.len() - at);
-            order.swap(at, other);
+    ) -> Order {
+        let mut all: Vec<usize> = (0..members).collect();
+        let drawn = k.saturating_mul(2).min(members);
+        for at in 0..drawn {
+            let other = at + self.below(members - at);
+            all.swap(at, other);
         }
-        let drawn = k.saturating_mul(2).min(order.len());
-        let (candidates, _) = order.split_at_mut(drawn);
-        let mut priced: Vec<(f64, usize)> = candidates.iter().map(|at| (cost(*at), *at)).collect();
+        all.truncate(drawn);
+        let mut priced: Vec<(f64, usize)> = all.into_iter().map(|at| (cost(at), at)).collect();
         priced.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        candidates.iter_mut().zip(priced).for_each(|(place, (_, at))| *place = at);
-        if self.made % PROBE_EVERY == PROBE_EVERY - 1 {
-            self.probe(now, members, &mut order);
+        let mut first: Vec<usize> = priced.into_iter().map(|(_, at)| at).collect();
+        if self.made % PROBE_EVERY == PROBE_EVERY - 1
+            && let Some(probed) = self.to_probe(now, members, id)
+        {
+            first.retain(|at| *at != probed);
+            first.insert(0, probed);
         }
         self.made = self.made.wrapping_add(1);
-        order
+        Order::new(first, self.below(members), members)
     }
 
     /// Notes that a message was sent to a member.
@@ -70,16 +124,16 @@ impl Choice {
         self.used.remove(member);
     }
 
-    /// Moves a member that was not used for long to the front.
-    fn probe(&self, now: Duration, members: &[NodeId], order: &mut [usize]) {
-        let last = |at: &usize| members.get(*at).and_then(|id| self.used.get(id)).copied();
+    /// The member that was not used for the longest time, if that is long.
+    fn to_probe<'a>(
+        &self,
+        now: Duration,
+        members: usize,
+        id: impl Fn(usize) -> Option<&'a NodeId>,
+    ) -> Option<usize> {
+        let last = |at: &usize| id(*at).and_then(|id| self.used.get(id)).copied();
         let idle = |at: &usize| last(at).is_none_or(|used| now.saturating_sub(used) >= IDLE);
-        let longest = order.iter().enumerate().filter(|(_, at)| idle(at)).min_by_key(|(_, at)| last(at));
-        if let Some((place, _)) = longest
-            && let Some(front) = order.get_mut(..=place)
-        {
-            front.rotate_right(1);
-        }
+        (0..members).filter(idle).min_by_key(last)
     }
 
     /// A random number below `n`; 0 if `n` is 0.
@@ -107,10 +161,11 @@ mod tests {
     #[test]
     fn each_is_first_in_turn() {
         let mut choice = Choice::new(1);
-        assert_eq!(choice.rotate(3), [0, 1, 2]);
-        assert_eq!(choice.rotate(3), [1, 2, 0]);
-        assert_eq!(choice.rotate(3), [2, 0, 1]);
-        assert!(choice.rotate(0).is_empty());
+        let mut rotate = |members| choice.rotate(members).iter().collect::<Vec<_>>();
+        assert_eq!(rotate(3), [0, 1, 2]);
+        assert_eq!(rotate(3), [1, 2, 0]);
+        assert_eq!(rotate(3), [2, 0, 1]);
+        assert!(rotate(0).is_empty());
     }
 
     #[test]
@@ -120,16 +175,17 @@ mod tests {
         let mut first = Vec::new();
         for round in 0..96_u64 {
             let now = Duration::from_millis(round * 100);
-            let order = choice.cheapest(now, 1, &members, dear);
-            choice.used(now, members[order[0]]);
-            first.push(order[0]);
+            let chosen = choice.cheapest(now, 1, 2, |at| members.get(at), dear).member_at(0).unwrap();
+            choice.used(now, members[chosen]);
+            first.push(chosen);
         }
         let probes: Vec<_> = first.iter().enumerate().filter(|(_, at)| **at == 1).map(|(n, _)| n).collect();
         assert_eq!(probes, [31, 63, 95]);
         let mut choice = Choice::new(7);
         members.iter().for_each(|member| choice.used(Duration::ZERO, *member));
         let soon = Duration::from_millis(999);
-        assert!((0..64).all(|_| choice.cheapest(soon, 1, &members, dear)[0] == 0), "all were just used");
+        let mut first = || choice.cheapest(soon, 1, 2, |at| members.get(at), dear).member_at(0);
+        assert!((0..64).all(|_| first() == Some(0)), "all were just used");
     }
 
     proptest! {
@@ -140,19 +196,34 @@ mod tests {
             let (members, mut choice) = (ids(n), Choice::new(seed));
             let k = k.min(members.len());
             let mut asked = Vec::new();
-            let order = choice.cheapest(Duration::ZERO, k, &members, |at| {
+            let order = choice.cheapest(Duration::ZERO, k, members.len(), |at| members.get(at), |at| {
                 asked.push(at);
                 f64::from(costs[at])
             });
-            let mut sorted = order.clone();
+            let all: Vec<_> = order.iter().collect();
+            let mut sorted = all.clone();
             sorted.sort_unstable();
             prop_assert_eq!(sorted, (0..members.len()).collect::<Vec<_>>(), "each member once");
+            prop_assert!(all.iter().enumerate().all(|(place, member)| order.place_of(*member) == place));
+            prop_assert_eq!(order.member_at(members.len()), None);
             prop_assert_eq!(asked.len(), (2 * k).min(members.len()));
-            prop_assert!(order[..asked.len()].is_sorted_by_key(|at| costs[*at]));
+            prop_assert!(all[..asked.len()].is_sorted_by_key(|at| costs[*at]));
             asked.sort_unstable();
-            let mut candidates = order[..asked.len()].to_vec();
+            let mut candidates = all[..asked.len()].to_vec();
             candidates.sort_unstable();
             prop_assert_eq!(candidates, asked);
+        }
+
+        /// With the same numbers, each member is a message's first spare about as often.
+        #[test]
+        fn each_is_the_next_spare_as_often(seed: u64) {
+            let (members, mut choice) = (ids(5), Choice::new(seed));
+            let mut counts = [0; 5];
+            for _ in 0..1_000 {
+                let order = choice.cheapest(Duration::ZERO, 1, 5, |at| members.get(at), |_| 0.0);
+                counts[order.member_at(2).unwrap()] += 1;
+            }
+            prop_assert!(counts.iter().all(|count| (120..280).contains(count)), "{counts:?}");
         }
     }
 }

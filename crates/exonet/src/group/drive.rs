@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::error::SendError;
 use crate::group::ballot::{Act, Ballot, End, Rule, Verdict};
 use crate::group::board::{Board, MemberState, Order, judge};
+use crate::group::candidates::Candidates;
 use crate::group::load::Ended;
 use crate::group::ready::{Bell, Ready};
 use crate::group::{Common, Remove};
@@ -71,6 +72,8 @@ pub(super) struct Drive {
     common: Arc<Common>,
     message: Message,
     plan: Plan,
+    candidates: Arc<Candidates>,
+    /// The copies at the places up to the last one that a message was sent to. The other members are spares.
     copies: Vec<Copy>,
     ballot: Ballot,
     board: Arc<Board>,
@@ -82,27 +85,27 @@ pub(super) struct Drive {
 }
 
 impl Drive {
-    /// Makes the task of a message to `members`, which are in the order of choice.
+    /// Makes the task of a message to the first of these candidates.
     pub(super) fn new(
         shared: &Arc<Shared>,
         common: &Arc<Common>,
-        members: Vec<Arc<PeerAddr>>,
+        candidates: Candidates,
         message: Message,
         plan: Plan,
         permit: OwnedSemaphorePermit,
     ) -> Self {
         let now = Instant::now();
-        let ready = Arc::default();
-        let board = Board::new(members.iter().map(|to| to.id), &ready, usize::MAX);
-        let ballot = Ballot::new(plan.rule, members.len());
-        let copy = |to| Copy { to, hold: Hold::No, bell: None, since: now, overdue: None, withdrawn: false };
+        let (ready, candidates) = (Arc::default(), Arc::new(candidates));
+        let board = Board::of(&candidates, &ready, usize::MAX);
+        let ballot = Ballot::new(plan.rule, candidates.len());
         Self {
             shared: Arc::clone(shared),
             common: Arc::clone(common),
             deadline: message.deadline_is().and_then(|deadline| now.checked_add(deadline)),
             message,
+            copies: Vec::with_capacity(plan.rule.send.min(candidates.len())),
             plan,
-            copies: members.into_iter().map(copy).collect(),
+            candidates,
             ballot,
             board,
             ready,
@@ -182,6 +185,7 @@ impl Drive {
 
     fn send(&mut self, member: usize) {
         let (message, now) = (self.rest_of_message(), Instant::now());
+        self.reach(member, now);
         let overdue = self.overdue_at(member, now);
         let Some(copy) = self.copies.get_mut(member) else { return };
         (copy.since, copy.overdue) = (now, overdue);
@@ -199,6 +203,20 @@ impl Drive {
             (copy.hold, copy.bell) = (hold, Some(bell));
         }
         self.poll(member);
+    }
+
+    /// Makes the copies up to this place, if there are none yet.
+    fn reach(&mut self, member: usize, now: Instant) {
+        let Self { candidates, copies, .. } = self;
+        let copy = |to: &Arc<PeerAddr>| Copy {
+            to: Arc::clone(to),
+            hold: Hold::No,
+            bell: None,
+            since: now,
+            overdue: None,
+            withdrawn: false,
+        };
+        copies.extend((copies.len()..=member).filter_map(|place| candidates.get(place)).map(copy));
     }
 
     /// A future that queues the copy of a member as soon as there is room.
@@ -297,8 +315,7 @@ impl Drive {
                 (0..self.copies.len()).for_each(|member| self.give_up(member));
             }
             Order::Removed(id, how) => {
-                let found = self.copies.iter().position(|copy| copy.to.id == id);
-                if let Some(member) = found {
+                if let Some(member) = self.candidates.place_of(&id) {
                     self.ballot.removed(member, how == Remove::Now);
                 }
             }

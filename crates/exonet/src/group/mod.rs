@@ -48,6 +48,7 @@
 mod ballot;
 mod board;
 pub(crate) mod call;
+mod candidates;
 mod choice;
 mod drive;
 mod load;
@@ -81,6 +82,7 @@ use crate::shared::Shared;
 use crate::stream::OpenError;
 use ballot::Rule;
 use board::{Board, Order};
+use candidates::{Candidates, Roster};
 use choice::Choice;
 use drive::{Drive, Plan};
 
@@ -335,7 +337,7 @@ impl GroupBuilder {
         let mind = Mind { load, choice: Choice::new(seed) };
         let (open, streams) = (Mutex::default(), Mutex::default());
         let common = Common { made: Instant::now(), mind: Mutex::new(mind), open, streams };
-        let members = Mutex::new(members.into_iter().map(Arc::new).collect());
+        let members = Mutex::new(Arc::new(members.into_iter().map(Arc::new).collect()));
         let waiting = Arc::new(Semaphore::new(waiting));
         Ok(Group { inner: Arc::new(Inner { node, members, common: Arc::new(common), patience, waiting }) })
     }
@@ -352,7 +354,7 @@ pub struct Group {
 
 struct Inner {
     node: Node,
-    members: Mutex<Vec<Arc<PeerAddr>>>,
+    members: Mutex<Roster>,
     common: Arc<Common>,
     patience: Duration,
     waiting: Arc<Semaphore>,
@@ -383,18 +385,18 @@ impl Mind {
         self.load.removed(member);
     }
 
-    /// The members in the order in which they are chosen: the `k` cheapest of those that are drawn, and then the
-    /// others.
-    fn cheapest(
+    /// The order in which members are chosen: the `k` cheapest of those that are drawn, and then the others.
+    fn cheapest<'a>(
         &mut self,
         now: Duration,
         k: usize,
-        members: &[NodeId],
+        members: usize,
+        id: impl Fn(usize) -> Option<&'a NodeId>,
         path: impl Fn(&NodeId) -> Path,
-    ) -> Vec<usize> {
+    ) -> choice::Order {
         let Self { load, choice } = self;
-        let cost = |at: usize| members.get(at).map_or(f64::MAX, |id| load.cost(now, id, path(id)));
-        choice.cheapest(now, k, members, cost)
+        let cost = |at: usize| id(at).map_or(f64::MAX, |id| load.cost(now, id, path(id)));
+        choice.cheapest(now, k, members, &id, cost)
     }
 }
 
@@ -429,16 +431,16 @@ impl Common {
     }
 
     /// The members in the order in which they are chosen.
-    fn order(&self, shared: &Shared, members: &[Arc<PeerAddr>], rule: &Rule) -> Vec<Arc<PeerAddr>> {
+    fn candidates(&self, shared: &Shared, roster: &Roster, rule: &Rule) -> Candidates {
         let now = self.made.elapsed();
         let mut mind = self.mind();
         let order = if rule.replace {
-            let ids: Vec<NodeId> = members.iter().map(|member| member.id).collect();
-            mind.cheapest(now, rule.send, &ids, |id| self.path(shared, id))
+            let id = |at: usize| roster.get(at).map(|member| &member.id);
+            mind.cheapest(now, rule.send, roster.len(), id, |id| self.path(shared, id))
         } else {
-            mind.choice.rotate(members.len())
+            mind.choice.rotate(roster.len())
         };
-        order.into_iter().filter_map(|at| members.get(at).cloned()).collect()
+        Candidates::new(roster, order)
     }
 
     fn boards(&self) -> MutexGuard<'_, Vec<Weak<Board>>> {
@@ -474,7 +476,7 @@ impl Group {
         self.inner.common.loads(self.inner.node.shared(), &ids)
     }
 
-    fn roster(&self) -> MutexGuard<'_, Vec<Arc<PeerAddr>>> {
+    fn roster(&self) -> MutexGuard<'_, Roster> {
         self.inner.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -492,7 +494,7 @@ impl Group {
         if roster.iter().any(|other| other.id == member.id) {
             return Err(GroupError::Double(member.id));
         }
-        roster.push(Arc::new(member));
+        Arc::make_mut(&mut roster).push(Arc::new(member));
         Ok(())
     }
 
@@ -508,7 +510,7 @@ impl Group {
         let Some(at) = roster.iter().position(|other| other.id == *member) else {
             return Err(GroupError::Unknown(*member));
         };
-        roster.remove(at);
+        Arc::make_mut(&mut roster).remove(at);
         drop(roster);
         let common = &self.inner.common;
         common.mind().removed(member);
@@ -547,9 +549,9 @@ impl Group {
         let mut drive = {
             let roster = self.roster();
             let plan = mode.plan(roster.len(), *patience)?;
-            let members = common.order(shared, &roster, &plan.rule);
+            let candidates = common.candidates(shared, &roster, &plan.rule);
             let message = if plan.patience.is_some() { message.or_late() } else { message };
-            let drive = Drive::new(shared, common, members, message, plan, permit);
+            let drive = Drive::new(shared, common, candidates, message, plan, permit);
             // Added while the members are locked, so that removing a member from here on also removes it from this
             // message.
             common.boards().push(Arc::downgrade(drive.board()));

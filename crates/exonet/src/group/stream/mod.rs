@@ -177,7 +177,7 @@ impl Group {
             if roster.is_empty() {
                 return Err(GroupError::Empty);
             }
-            for member in &*roster {
+            for member in roster.iter() {
                 state.join(member.id, || claim(self.node().shared(), member, &name))?;
             }
             let core = Arc::new(Core { state: Mutex::new(state), ready, told: Notify::new() });

@@ -172,7 +172,7 @@ impl Crew {
         let order = if plan.rule.replace {
             let node = world.node(self.sender).unwrap();
             let path = |id: &NodeId| Path::of(node, id);
-            self.mind.cheapest(since.since(self.made), plan.rule.send, &ids, path)
+            self.mind.cheapest(since.since(self.made), plan.rule.send, ids.len(), |at| ids.get(at), path)
         } else {
             self.mind.choice.rotate(ids.len())
         };
@@ -187,7 +187,7 @@ impl Crew {
             state: MemberState::Spare,
             number: None,
         };
-        let copies: Vec<_> = order.into_iter().map(copy).collect();
+        let copies: Vec<_> = order.iter().map(copy).collect();
         assert_eq!(copies.iter().map(|copy| copy.id).collect::<BTreeSet<_>>().len(), ids.len());
         let (ballot, deadline) = (Ballot::new(plan.rule, copies.len()), deadline.map(|after| since + after));
         let (expired, cancelled, verdict) = (false, false, None);

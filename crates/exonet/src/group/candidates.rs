@@ -1,0 +1,40 @@
+//! The members of a group in the order in which one message chooses them.
+
+use std::sync::Arc;
+
+use exonet_proto::NodeId;
+
+use crate::group::choice::Order;
+use crate::peer_addr::PeerAddr;
+
+/// The members of a group. Each message keeps those to which it was sent, without a copy of the list.
+pub(super) type Roster = Arc<Vec<Arc<PeerAddr>>>;
+
+/// The members, each at its place in the order of one message. See [`Order`].
+pub(super) struct Candidates {
+    roster: Roster,
+    order: Order,
+}
+
+impl Candidates {
+    pub(super) fn new(roster: &Roster, order: Order) -> Self {
+        Self { roster: Arc::clone(roster), order }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.roster.len()
+    }
+
+    pub(super) fn get(&self, place: usize) -> Option<&Arc<PeerAddr>> {
+        self.roster.get(self.order.member_at(place)?)
+    }
+
+    pub(super) fn place_of(&self, id: &NodeId) -> Option<usize> {
+        let member = self.roster.iter().position(|member| member.id == *id)?;
+        Some(self.order.place_of(member))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<PeerAddr>> {
+        self.order.iter().filter_map(|member| self.roster.get(member))
+    }
+}
