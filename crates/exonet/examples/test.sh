@@ -54,10 +54,10 @@ start() {
     running[$name]=$!
 }
 
-# What ends by itself ends well.
+# Waits for a process that ends by itself. It must end with 0.
 ended() {
     local process=${running[$1]} _
-    for _ in {1..600}; do
+    for _ in {1..1800}; do
         kill -0 "$process" 2>/dev/null || break
         sleep 0.05
     done
@@ -72,14 +72,14 @@ count() { grep -c -- "$2" "$work/$1" || true; }
 # await FILE PATTERN [COUNT]: waits until so many lines match.
 await() {
     local _
-    for _ in {1..600}; do
+    for _ in {1..1800}; do
         (($(count "$1" "$2") < ${3:-1})) || return 0
         sleep 0.05
     done
     fail "$1 does not have \"$2\"${3:+ $3 times}"
 }
 
-# The first line of a file, once it is an address.
+# Waits until the first line of a file is an address, and prints it.
 address() {
     await "$1" '^a[a-z2-7]*@[0-9.]*:[0-9]*$'
     head -n 1 "$work/$1"
@@ -89,7 +89,7 @@ address() {
 runs() {
     local example=$1 pattern
     say "$example"
-    timeout 60 "$built/$example" >"$work/$example.out" 2>"$work/$example.err" || fail "$example ends with $?"
+    timeout 120 "$built/$example" >"$work/$example.out" 2>"$work/$example.err" || fail "$example ends with $?"
     shift
     for pattern in "$@"; do
         grep -q -- "$pattern" "$work/$example.out" || fail "$example does not say \"$pattern\""
@@ -167,7 +167,7 @@ while read -r file; do
     ! grep -qF 'transfer receive DIRECTORY' "$file" || transfer=$file
 done < <(find "$built" -maxdepth 1 -name 'transfer*' -type f -executable -printf '%T@ %p\n' | sort -n | cut -d ' ' -f 2-)
 [[ -n $transfer ]] || fail "no example transfer that receives files in $built"
-TRANSFER=$transfer timeout 90 crates/exonet/examples/transfer.sh 3 6 || fail "transfer.sh ends with $?"
+TRANSFER=$transfer timeout 180 crates/exonet/examples/transfer.sh 3 6 || fail "transfer.sh ends with $?"
 
 # fetch URL FILE
 fetch() {
