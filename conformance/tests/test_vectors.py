@@ -18,7 +18,7 @@ def vectors(name):
     return json.loads((ROOT / "conformance" / "vectors" / f"{name}.json").read_text())
 
 
-# The node ignores REVOKE_STREAM. It is read here, so that its vectors agree with two implementations too.
+# The node ignores REVOKE_STREAM. This test reads the frame itself, so that a second implementation checks its vectors.
 RevokeStream = namedtuple("RevokeStream", "r s n name age place link")
 RUN = "r:r s:t n:v name:d"
 

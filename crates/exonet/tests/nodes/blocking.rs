@@ -333,7 +333,7 @@ fn a_thread_waits_for_the_events_of_a_session_or_polls_them() {
     let (mut answers, _questions) = there.split();
     drop(answers.send("hello").unwrap());
     drop(answers.close().unwrap());
-    // The session is polled, and with it its events.
+    // A poll of the session also notices its events.
     assert_eq!(text(polled(|| here.try_recv().unwrap())), "hello");
     assert!(polled(|| here.try_recv().unwrap()).is_none());
     let mut told = Vec::new();
