@@ -134,9 +134,8 @@ impl MemberLine {
 impl State {
     /// The lines of the spares from this place on.
     fn spares(&self, from: usize) -> impl Iterator<Item = MemberLine> {
-        let candidates = self.candidates.as_deref();
-        let places = from..candidates.map_or(0, Candidates::len);
-        places.filter_map(move |place| Some(MemberLine::spare(candidates?.get(place)?.id)))
+        let all = self.candidates.iter().flat_map(|candidates| candidates.iter());
+        all.skip(from).map(|member| MemberLine::spare(member.id))
     }
 
     fn all_lines(&self) -> Vec<MemberLine> {

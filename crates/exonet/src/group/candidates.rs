@@ -7,7 +7,7 @@ use exonet_proto::NodeId;
 use crate::group::choice::Order;
 use crate::peer_addr::PeerAddr;
 
-/// The members of a group. Each message keeps those to which it was sent, without a copy of the list.
+/// The members of a group. A message keeps the list as it was when the message was sent, and shares it with others.
 pub(super) type Roster = Arc<Vec<Arc<PeerAddr>>>;
 
 /// The members, each at its place in the order of one message. See [`Order`].
