@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use exonet_proto::node::Prefix;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
@@ -22,6 +23,8 @@ use crate::socket::Socket as UdpSocket;
 const BACKLOG: i32 = 128;
 /// The largest number of accepted connections that wait until the node takes them in.
 const WAITING: usize = 128;
+/// The largest number of these from one network.
+const WAITING_OF_NETWORK: usize = 64;
 /// How many ports to try if the system chooses the port.
 const TRIES: u32 = 16;
 /// The pause after an error of the system, such as too many open files.
@@ -108,9 +111,8 @@ impl Waiting {
     }
 }
 
-/// Connections that wait for a place, in the order in which they came. A stranger proves its identity or loses its place
-/// within [`FIRST_WORD`], so places become free as often. With this queue, a crowd behind one address gets in early: a
-/// client whose connection is closed waits longer before each further attempt.
+/// Connections that wait for a place, in the order in which they came. With this queue, a crowd behind one address gets in
+/// early: a client whose connection is closed waits longer before each further attempt.
 #[derive(Default)]
 struct Queue(VecDeque<Waiting>);
 
@@ -118,15 +120,19 @@ impl Queue {
     /// Takes a connection in, or keeps it. Closes it if too many wait already, or if the node has too many peers: these
     /// stay longer than a connection may wait.
     fn add(&mut self, shared: &Arc<Shared>, connection: Waiting) {
-        let waits = self.0.len() < WAITING && shared.carriers.peers.has_room();
+        let network = Prefix::told(connection.remote.ip());
+        let same = self.0.iter().filter(|other| Prefix::told(other.remote.ip()) == network).count();
+        let waits = self.0.len() < WAITING && same < WAITING_OF_NETWORK && shared.carriers.peers.has_room();
         let kept = connection.take_in(shared).filter(|_| waits);
         self.0.extend(kept);
     }
 
-    /// Takes in each connection for which there is a place, and closes those whose other end has given up.
+    /// Takes in each connection for which there is a place. Closes those whose other end has given up, and all if there are
+    /// too many peers.
     fn take_in(&mut self, shared: &Arc<Shared>) {
-        let now = Instant::now();
-        let live = core::mem::take(&mut self.0).into_iter().filter(|connection| connection.until > now);
+        let (now, room) = (Instant::now(), shared.carriers.peers.has_room());
+        let live =
+            core::mem::take(&mut self.0).into_iter().filter(|connection| room && connection.until > now);
         self.0 = live.filter_map(|connection| connection.take_in(shared)).collect();
     }
 }
