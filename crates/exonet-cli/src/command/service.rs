@@ -64,7 +64,11 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
     }
     make_absolute(&mut words)?;
     if let Command::Share(share) = &cli.command {
-        for word in words.iter_mut().filter(|word| Path::new(&**word) == share.directory) {
+        let is_it = |at: &usize| words.get(*at).is_some_and(|word| Path::new(word) == share.directory);
+        // The value of an option may look the same.
+        let follows_option = |at: &usize| words.get(*at - 1).is_some_and(|word| word.starts_with("--"));
+        let found = (2..words.len()).filter(is_it).min_by_key(follows_option);
+        if let Some(word) = found.and_then(|at| words.get_mut(at)) {
             *word = from_root(word)?;
         }
     }
@@ -112,14 +116,17 @@ fn make_absolute(words: &mut [String]) -> Result<(), Failure> {
             Some((name, value)) if name.starts_with("--") => (name.to_owned(), value),
             _ => (std::mem::take(&mut option), &**word),
         };
-        let is_path = match &*name {
-            "--out" | "--state" | "--http-token" => true,
+        let absolute = match &*name {
+            "--out" | "--state" | "--http-token" => Some(from_root(value)?),
             // A name without a slash is looked up in PATH.
-            "--exec" => value.contains('/'),
-            _ => false,
+            "--exec" if value.contains('/') => Some(from_root(value)?),
+            "--names" => match value.strip_prefix("file:") {
+                Some(path) => Some(format!("file:{}", from_root(path)?)),
+                None => None,
+            },
+            _ => None,
         };
-        if is_path {
-            let value = from_root(value)?;
+        if let Some(value) = absolute {
             *word = if word.starts_with("--") { format!("{name}={value}") } else { value };
         }
         if name == "--exec" {

@@ -52,7 +52,7 @@ fn a_unit_says_what_runs() {
     let system = world.run(&["service", "--system", "serve", "--echo"]).expect(0).stdout;
     assert!(system.contains("User=exon") && system.contains("EXONET_STATE=/var/lib/exonet"), "{system}");
     assert!(!system.contains("WorkingDirectory"), "{system}");
-    // So do paths after another start, or of a system's unit.
+    // Paths also stay the same if the unit starts elsewhere, as one of the system does.
     let at_home = |path: &str| here.join(path).display().to_string();
     let words =
         ["service", "--system", "serve", "--state", "st", "--method", "m", "--exec", "./sort", "x=./y"];
@@ -64,6 +64,12 @@ fn a_unit_says_what_runs() {
     assert_eq!((&line["type"], &line["name"]), (&"unit".into(), &"exon-share.service".into()));
     let start = format!("share {0} --anyone --state={0}\n", at_home("d"));
     assert!(line["text"].as_str().unwrap().contains(&start), "{line}");
+    // A path may look like the command, and a name like a path.
+    let unit = world.run(&["service", "share", "share", "--anyone", "--as", "share"]).expect(0).stdout;
+    assert!(unit.contains(&format!(" share {} --anyone --as share\n", at_home("share"))), "{unit}");
+    let unit =
+        world.run(&["service", "serve", "--echo", "--name", "till", "--names", "file:n"]).expect(0).stdout;
+    assert!(unit.contains(&format!(" --names file:{}\n", at_home("n"))), "{unit}");
     assert!(world.run(&["service", "up", "--detach"]).expect(2).stderr.contains("--detach"));
     let up = world.run(&["service", "up", "--as", "shop"]).expect(0).stdout;
     assert!(up.contains(" up --as shop\n"), "{up}");

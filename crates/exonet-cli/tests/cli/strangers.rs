@@ -203,7 +203,7 @@ fn a_listener_without_standard_output_says_so() {
     for to in [">&-", "<>/dev/null 1<&0"] {
         Running::start(listen(to)).says("standard output is closed");
     }
-    // What is discarded on purpose is taken, and so is what is stored.
+    // The listener is silent if messages are discarded on purpose, or stored.
     let out = format!(">&- --out {}", arg(&world.path("out")));
     for to in [">/dev/null", &out] {
         let (_listener, peer) = announced(listen(to));

@@ -65,7 +65,7 @@ fn a_message_in_doubt_is_found_by_its_number_and_by_its_id() {
         id.is_some()
     });
     for message in ["1", &id.unwrap()] {
-        let told = world.run(&["trace", message, "--as", "sender", "--timeout", "200ms"]).expect(0);
+        let told = world.run(&["trace", message, "--as", "sender", "--timeout", "2s"]).expect(0);
         assert!(told.stdout.contains("open when the trace began"), "{}", told.stdout);
         assert!(told.stdout.contains("bound early, to slot"), "{}", told.stdout);
         assert!(told.stdout.contains("not ended yet"), "{}", told.stdout);
@@ -109,7 +109,7 @@ fn a_trace_says_that_its_message_is_not_here() {
     let _sender = Running::start(world.command(&["send", &worker.peer, "bad"]));
     let put_off = worker.running.line_of("put_off")["id"].as_str().unwrap().to_owned();
     for (id, here) in [(&taken, false), (&put_off, true)] {
-        let told = world.run(&["trace", id, "--as", "worker", "--timeout", "100ms", "--json"]).expect(0);
+        let told = world.run(&["trace", id, "--as", "worker", "--timeout", "2s", "--json"]).expect(0);
         assert_eq!(told.of_type("trace")[0]["here"], here, "{}", told.stdout);
         assert_eq!(
             told.stderr.contains("it has not arrived yet, or has ended before"),

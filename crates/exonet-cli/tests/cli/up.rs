@@ -554,7 +554,7 @@ fn a_peer_whose_application_is_slow_is_not_said_to_be_silent_by_a_command_that_h
     drop(up);
 }
 
-/// What a command cannot print is counted all the same, and the background node has it.
+/// A command counts messages even if it cannot print their outcomes, and the background node keeps them.
 #[test]
 fn a_command_that_cannot_print_leaves_its_messages_to_the_node() {
     let away = Away::new();

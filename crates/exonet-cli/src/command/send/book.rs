@@ -111,13 +111,14 @@ impl<'a> Book<'a> {
         let mut silence = pin!(tokio::time::sleep(SILENCE));
         let mut listening = pin!(self.refusals.listen(node));
         let mut refused = self.refusals.watch();
-        let mut told = false;
+        let (mut told, mut unprintable) = (false, None);
         loop {
-            if self.all_offered && offered.is_empty() && self.open.is_empty() {
-                return Ok(None);
+            let no_more = self.all_offered || unprintable.is_some();
+            if no_more && offered.is_empty() && self.open.is_empty() {
+                return unprintable.map_or(Ok(None), Err);
             }
             tokio::select! {
-                result = &mut offer, if !self.all_offered => {
+                result = &mut offer, if !no_more => {
                     self.all_offered = result.is_ok();
                     if result.is_err() {
                         self.take_all(node, &mut offered);
@@ -126,9 +127,10 @@ impl<'a> Book<'a> {
                 }
                 Some(receipt) = offered.recv() => self.take(node, receipt),
                 Some((n, settled, said)) = self.open.next() => {
+                    // If nobody reads the outcomes, no more is sent. The messages that are under way are waited for.
                     if let Err(failure) = self.settle(n, settled, said) {
                         self.take_all(node, &mut offered);
-                        return Err(failure);
+                        unprintable.get_or_insert(failure);
                     }
                 }
                 stop = &mut stop => {

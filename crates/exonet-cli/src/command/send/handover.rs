@@ -24,6 +24,9 @@ use crate::top::Sample;
 use crate::traceparent;
 use crate::units::{self, Size, counted};
 
+/// How long the background node may take to say whether the peer answers. The command does nothing else meanwhile.
+const ASKING: Duration = Duration::from_secs(1);
+
 /// The time limit for the background node to confirm the messages that it was given, when this command ends early.
 const PARTING: Duration = Duration::from_secs(1);
 
@@ -230,7 +233,10 @@ impl<'a> Handed<'a> {
             tokio::select! {
                 heard = hearer.hear() => match heard {
                     Heard::Reply(reply) => if let Err(failure) = self.hear(reply) {
-                        ended = Ended::Failed(failure);
+                        // The first failure is the one that is told.
+                        if !matches!(ended, Ended::Failed(_)) {
+                            ended = Ended::Failed(failure);
+                        }
                     },
                     Heard::Done | Heard::Failed(_) | Heard::Gone => break,
                 },
@@ -244,9 +250,12 @@ impl<'a> Handed<'a> {
     async fn say_what_lacks(&self, args: &SendArgs) {
         let Some(peer) = args.peer.as_ref().map(|peer| peer.id) else { return };
         let (id, short, who) = (peer.to_string(), peer.short(), who(self.up));
-        let answers = Sample::take(self.up)
-            .await
-            .is_ok_and(|sample| sample.peers.iter().any(|peer| peer.id == id && peer.state == PeerState::Up));
+        let sample = tokio::time::timeout(ASKING, Sample::take(self.up)).await;
+        let answers = sample.is_ok_and(|sample| {
+            sample.is_ok_and(|sample| {
+                sample.peers.iter().any(|peer| peer.id == id && peer.state == PeerState::Up)
+            })
+        });
         let (what, goes_on) = if answers {
             let done = if args.confirm == Confirmed::Processed { "processed" } else { "taken" };
             (format!("{short} answers, and its application has not {done} it yet"), "waiting")
