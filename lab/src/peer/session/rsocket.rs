@@ -41,7 +41,7 @@ fn run(_: &Setup, _: &Arc<Meter>) -> Result<()> {
 }
 
 impl Setup {
-    /// What takes the place of this process, for a peer that is no Rust. It speaks to who started the process as
+    /// The program that takes the place of this process, for a peer that is not in Rust. It talks to the lab as
     /// [`crate::child`] does, so its counts, its processor time and its memory are its own.
     pub(crate) fn other_program(&self) -> Result<Option<Command>> {
         let (NAME, Work::Sessions { clients, work_ms }) = (self.peer.as_str(), self.work) else {

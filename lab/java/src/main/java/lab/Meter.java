@@ -11,7 +11,7 @@ import org.HdrHistogram.Histogram;
 /** The counts of this process, as `Meter` in `src/app/meter.rs` has them. */
 final class Meter {
   private static final long LONGEST = 600_000_000_000L;
-  /** Of the system's clock of processor time, a second: the same on all Linux. */
+  /** The ticks a second of the system's clock of processor time, the same on each Linux. */
   private static final double TICKS = 100;
 
   final AtomicLong sent = new AtomicLong();

@@ -28,7 +28,7 @@ import reactor.netty.tcp.TcpServer;
 
 /**
  * RSocket's sessions: a connection that can be resumed, with one request-channel, for each client. The same work as in
- * `src/peer/session`, and the same line to who started the process as in `src/child.rs`.
+ * `src/peer/session`, and the same line to the lab as in `src/child.rs`.
  *
  * <p>One thread does all of it, as in the other peers.
  */
@@ -140,7 +140,7 @@ public final class Sessions {
     });
   }
 
-  /** Orders of who started the process, a word a line; it ends with their end. */
+  /** Hears the orders of the lab, a word a line. The process ends when they end. */
   private static void listen() throws IOException {
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String word = in.readLine(); word != null; word = in.readLine()) {

@@ -7,8 +7,8 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * The work on a request: a timer as the one of tokio, which is the work of the other servers. Such a timer ends at the first
- * whole ms of its clock at which it is over, and an event loop that has nothing to do looks again after whole ms. What is
- * more precise would make the work shorter here than there.
+ * whole ms of its clock at which it is over, and an event loop that has nothing to do looks again after whole ms. A more
+ * precise timer would make the work shorter here than there.
  *
  * <p>For the thread of one event loop.
  */
