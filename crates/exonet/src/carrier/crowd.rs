@@ -29,19 +29,30 @@ struct Counts<K> {
     each: BTreeMap<K, usize>,
 }
 
+#[derive(Debug)]
+struct Book<K> {
+    counts: Mutex<Counts<K>>,
+    /// Notified when a connection leaves.
+    left: Notify,
+}
+
+impl<K> Book<K> {
+    fn counts(&self) -> MutexGuard<'_, Counts<K>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Connections, counted by source.
 #[derive(Debug)]
 pub(crate) struct Crowd<K> {
     most: Most,
-    counts: Arc<Mutex<Counts<K>>>,
-    left: Arc<Notify>,
+    book: Arc<Book<K>>,
 }
 
 /// One connection in the count, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<K: Ord> {
-    counts: Arc<Mutex<Counts<K>>>,
-    left: Arc<Notify>,
+    book: Arc<Book<K>>,
     from: Option<K>,
 }
 
@@ -51,29 +62,25 @@ pub(crate) type Stranger = Place<Prefix>;
 /// A connection of a peer that has proven its identity.
 pub(crate) type Guest = Place<NodeId>;
 
-fn lock<K>(counts: &Mutex<Counts<K>>) -> MutexGuard<'_, Counts<K>> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<K: Copy + Ord> Crowd<K> {
     fn new(most: Most) -> Self {
-        let counts = Counts { all: 0, each: BTreeMap::new() };
-        Self { most, counts: Arc::new(Mutex::new(counts)), left: Arc::default() }
+        let counts = Mutex::new(Counts { all: 0, each: BTreeMap::new() });
+        Self { most, book: Arc::new(Book { counts, left: Notify::new() }) }
     }
 
     /// Whether there is room for a connection of a source that has none yet.
     pub(crate) fn has_room(&self) -> bool {
-        lock(&self.counts).all < self.most.all
+        self.book.counts().all < self.most.all
     }
 
     /// Waits until a connection has left the count since the last call. One task may wait.
     pub(crate) async fn changed(&self) {
-        self.left.notified().await;
+        self.book.left.notified().await;
     }
 
     /// Adds a connection. None: there are too many. If there is no source, only the total is limited.
     fn enter(&self, from: Option<K>) -> Option<Place<K>> {
-        let mut counts = lock(&self.counts);
+        let mut counts = self.book.counts();
         let of_it = from.and_then(|from| counts.each.get(&from)).copied().unwrap_or(0);
         if counts.all >= self.most.all || from.is_some() && of_it >= self.most.each {
             return None;
@@ -83,7 +90,7 @@ impl<K: Copy + Ord> Crowd<K> {
             counts.each.insert(from, of_it + 1);
         }
         drop(counts);
-        Some(Place { counts: Arc::clone(&self.counts), left: Arc::clone(&self.left), from })
+        Some(Place { book: Arc::clone(&self.book), from })
     }
 }
 
@@ -111,7 +118,7 @@ impl Crowd<NodeId> {
 
 impl<K: Ord> Drop for Place<K> {
     fn drop(&mut self) {
-        let mut counts = lock(&self.counts);
+        let mut counts = self.book.counts();
         counts.all = counts.all.saturating_sub(1);
         if let Some(from) = &self.from {
             match counts.each.get_mut(from) {
@@ -120,7 +127,7 @@ impl<K: Ord> Drop for Place<K> {
             }
         }
         drop(counts);
-        self.left.notify_one();
+        self.book.left.notify_one();
     }
 }
 
@@ -143,7 +150,7 @@ mod tests {
         held.extend(strangers.admit(ip(1)));
         assert!(held.len() == OF_NETWORK + 1 && strangers.admit(ip(1)).is_none());
         drop(held);
-        let counts = lock(&strangers.counts);
+        let counts = strangers.book.counts();
         assert!(counts.all == 0 && counts.each.is_empty());
     }
 

@@ -120,11 +120,12 @@ impl Queue {
     /// Takes a connection in, or keeps it. Closes it if too many wait already, or if the node has too many peers: these
     /// stay longer than a connection may wait.
     fn add(&mut self, shared: &Arc<Shared>, connection: Waiting) {
+        let Some(connection) = connection.take_in(shared) else { return };
         let network = Prefix::told(connection.remote.ip());
         let same = self.0.iter().filter(|other| Prefix::told(other.remote.ip()) == network).count();
-        let waits = self.0.len() < WAITING && same < WAITING_OF_NETWORK && shared.carriers.peers.has_room();
-        let kept = connection.take_in(shared).filter(|_| waits);
-        self.0.extend(kept);
+        if self.0.len() < WAITING && same < WAITING_OF_NETWORK && shared.carriers.peers.has_room() {
+            self.0.push_back(connection);
+        }
     }
 
     /// Takes in each connection for which there is a place. Closes those whose other end has given up, and all if there are

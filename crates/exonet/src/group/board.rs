@@ -132,14 +132,18 @@ impl MemberLine {
 }
 
 impl State {
-    /// The lines of the spares from this place on.
-    fn spares(&self, from: usize) -> impl Iterator<Item = MemberLine> {
-        let all = self.candidates.iter().flat_map(|candidates| candidates.iter());
-        all.skip(from).map(|member| MemberLine::spare(member.id))
+    /// Makes the lines up to this place, if there are none yet.
+    fn reach(&mut self, place: usize) {
+        let Self { lines, candidates: Some(candidates), unread, .. } = self else { return };
+        let added = (lines.len()..=place).filter_map(|place| candidates.get(place));
+        lines.extend(added.map(|member| MemberLine::spare(member.id)));
+        unread.resize(lines.len(), false);
     }
 
     fn all_lines(&self) -> Vec<MemberLine> {
-        self.lines.iter().cloned().chain(self.spares(self.lines.len())).collect()
+        let all = self.candidates.iter().flat_map(|candidates| candidates.iter());
+        let spares = all.skip(self.lines.len()).map(|member| MemberLine::spare(member.id));
+        self.lines.iter().cloned().chain(spares).collect()
     }
 }
 
@@ -168,13 +172,7 @@ impl Board {
 
     pub(super) fn set(&self, member: usize, to: MemberState, reason: Option<Arc<str>>) {
         let mut state = self.state();
-        if member >= state.lines.len() {
-            let added: Vec<_> =
-                state.spares(state.lines.len()).take(member + 1 - state.lines.len()).collect();
-            state.lines.extend(added);
-            let lines = state.lines.len();
-            state.unread.resize(lines, false);
-        }
+        state.reach(member);
         let State { lines, changed, unread, .. } = &mut *state;
         let Some(line) = lines.get_mut(member).filter(|line| line.state != to) else { return };
         (line.state, line.reason) = (to, reason);

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use exonet_proto::NodeId;
 
-use crate::group::choice::Order;
+use crate::group::choice::Ranking;
 use crate::peer_addr::PeerAddr;
 
 /// The members of a group. A message keeps the list as it was when the message was sent, and shares it with others.
 pub(super) type Roster = Arc<Vec<Arc<PeerAddr>>>;
 
-/// The members, each at its place in the order of one message. See [`Order`].
+/// The members, each at its place in the order of one message. See [`Ranking`].
 pub(super) struct Candidates {
     roster: Roster,
-    order: Order,
+    ranking: Ranking,
 }
 
 impl Candidates {
-    pub(super) fn new(roster: &Roster, order: Order) -> Self {
-        Self { roster: Arc::clone(roster), order }
+    pub(super) fn new(roster: &Roster, ranking: Ranking) -> Self {
+        Self { roster: Arc::clone(roster), ranking }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -26,15 +26,15 @@ impl Candidates {
     }
 
     pub(super) fn get(&self, place: usize) -> Option<&Arc<PeerAddr>> {
-        self.roster.get(self.order.member_at(place)?)
+        self.roster.get(self.ranking.member_at(place)?)
     }
 
     pub(super) fn place_of(&self, id: &NodeId) -> Option<usize> {
         let member = self.roster.iter().position(|member| member.id == *id)?;
-        Some(self.order.place_of(member))
+        Some(self.ranking.place_of(member))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<PeerAddr>> {
-        self.order.iter().filter_map(|member| self.roster.get(member))
+        self.ranking.iter().filter_map(|member| self.roster.get(member))
     }
 }

@@ -19,7 +19,7 @@ const SPARES: usize = 16;
 /// The order in which a message chooses members. The first places are listed. After them, the other members follow in
 /// turn, so that a message to one of many members keeps no list of them all.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct Ranking {
     first: Vec<usize>,
     /// The distances of the listed members from `from`, in ascending order.
     listed: Vec<usize>,
@@ -28,12 +28,12 @@ pub(super) struct Order {
     members: usize,
 }
 
-impl Order {
+impl Ranking {
     fn new(first: Vec<usize>, from: usize, members: usize) -> Self {
-        let mut order = Self { first, listed: Vec::new(), from, members };
-        order.listed = order.first.iter().map(|member| order.distance(*member)).collect();
-        order.listed.sort_unstable();
-        order
+        let mut ranking = Self { first, listed: Vec::new(), from, members };
+        ranking.listed = ranking.first.iter().map(|member| ranking.distance(*member)).collect();
+        ranking.listed.sort_unstable();
+        ranking
     }
 
     const fn distance(&self, member: usize) -> usize {
@@ -88,10 +88,10 @@ impl Choice {
 
     /// Returns all members in the order of sending. Each order begins with another member, so that no member is
     /// always the last when all get the message.
-    pub(super) fn rotate(&mut self, members: usize) -> Order {
+    pub(super) fn rotate(&mut self, members: usize) -> Ranking {
         let from = usize::try_from(self.made % members.max(1) as u64).unwrap_or(0);
         self.made = self.made.wrapping_add(1);
-        Order::new(Vec::new(), from, members)
+        Ranking::new(Vec::new(), from, members)
     }
 
     /// Returns all members, with the `k` to send to in front. Those are the cheapest of `2 k` members drawn at
@@ -105,7 +105,7 @@ impl Choice {
         members: usize,
         id: impl Fn(usize) -> Option<&'a NodeId>,
         mut cost: impl FnMut(usize) -> f64,
-    ) -> Order {
+    ) -> Ranking {
         let mut all: Vec<usize> = (0..members).collect();
         let compared = k.saturating_mul(2).min(members);
         let drawn = compared.saturating_add(SPARES).min(members);
@@ -124,7 +124,7 @@ impl Choice {
             first.insert(0, probed);
         }
         self.made = self.made.wrapping_add(1);
-        Order::new(first, self.below(members), members)
+        Ranking::new(first, self.below(members), members)
     }
 
     /// Notes that a message was sent to a member.

@@ -83,7 +83,7 @@ use crate::stream::OpenError;
 use ballot::Rule;
 use board::{Board, Order};
 use candidates::{Candidates, Roster};
-use choice::Choice;
+use choice::{Choice, Ranking};
 use drive::{Drive, Plan};
 
 /// The default of [`GroupBuilder::waiting`].
@@ -393,7 +393,7 @@ impl Mind {
         members: usize,
         id: impl Fn(usize) -> Option<&'a NodeId>,
         path: impl Fn(&NodeId) -> Path,
-    ) -> choice::Order {
+    ) -> Ranking {
         let Self { load, choice } = self;
         let cost = |at: usize| id(at).map_or(f64::MAX, |id| load.cost(now, id, path(id)));
         choice.cheapest(now, k, members, &id, cost)
@@ -434,13 +434,13 @@ impl Common {
     fn candidates(&self, shared: &Shared, roster: &Roster, rule: &Rule) -> Candidates {
         let now = self.made.elapsed();
         let mut mind = self.mind();
-        let order = if rule.replace {
+        let ranking = if rule.replace {
             let id = |at: usize| roster.get(at).map(|member| &member.id);
             mind.cheapest(now, rule.send, roster.len(), id, |id| self.path(shared, id))
         } else {
             mind.choice.rotate(roster.len())
         };
-        Candidates::new(roster, order)
+        Candidates::new(roster, ranking)
     }
 
     fn boards(&self) -> MutexGuard<'_, Vec<Weak<Board>>> {

@@ -313,12 +313,14 @@ async fn host(mut session: Session) -> Vec<Bytes> {
     all
 }
 
-/// How many connections of one network may be open before a packet that is authentic has arrived on them.
+/// How many connections of one network may be open before a packet that is authentic has arrived on them, and how many
+/// more may wait.
 const STRANGERS: usize = 16;
+const WAITING: usize = 64;
 
-#[test]
-fn a_connection_beyond_the_share_of_its_network_waits_for_a_place() {
-    let Some([one, two]) = hosts() else { return };
+/// Opens silent connections of one network, and returns the first that the node closes.
+fn first_closed(connections: usize) -> Option<usize> {
+    let [one, two] = hosts()?;
     one.cable("a0", "10.7.2.9", &two, "b0", "10.7.2.1", 1_500);
     let (tell, told) = mpsc::channel();
     let (finish, mut finished) = watch::channel(());
@@ -330,10 +332,10 @@ fn a_connection_beyond_the_share_of_its_network_waits_for_a_place() {
         });
     });
     told.recv().unwrap();
-    let first = one.run(|| {
+    let first = one.run(move || {
         block_on(async {
             let mut silent = JoinSet::new();
-            for n in 0..=STRANGERS {
+            for n in 0..connections {
                 let mut stream = TcpStream::connect(SERVER).await.unwrap();
                 silent.spawn(async move {
                     // The node closes it, with or without a reset.
@@ -344,9 +346,16 @@ fn a_connection_beyond_the_share_of_its_network_waits_for_a_place() {
             silent.join_next().await.unwrap().unwrap()
         })
     });
-    assert!(first < STRANGERS, "the last one was closed at once");
     drop(finish);
     served.recv().unwrap();
+    Some(first)
+}
+
+#[test]
+fn connections_beyond_the_share_of_their_network_wait_for_a_place_up_to_a_limit() {
+    let Some(first) = first_closed(STRANGERS + WAITING) else { return };
+    assert!(first < STRANGERS, "connection {first} did not wait");
+    assert_eq!(first_closed(STRANGERS + WAITING + 1), Some(STRANGERS + WAITING));
 }
 
 /// A node bounds what strangers of one network may ask of it at once. It takes in a whole crowd all the same.
