@@ -271,19 +271,23 @@ mod tests {
         let ((mut to_server, reads), (writes, mut from_server)) = (duplex(PIPE), duplex(PIPE));
         let connection = Connection::of_halves(reads, writes);
         server.take_connection(connection, ([192, 0, 2, 1], 9).into()).unwrap();
-        let settled = tokio::select! {
+        let peer = server.peer(client.id());
+        let greet = async {
+            server.recv().await.unwrap().ack().unwrap();
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+            // The client grants slots, so that the server may send more without another word of the client.
+            let answer = peer.send("hello").await.unwrap();
+            client.recv().await.unwrap().ack().unwrap();
+            assert_eq!(answer.await.outcome, Outcome::Delivered);
+        };
+        tokio::select! {
             _ = copy(&mut from_client, &mut to_server) => panic!("the client has ended it"),
             _ = copy(&mut from_server, &mut to_client) => panic!("the server has ended it"),
-            settled = async {
-                server.recv().await.unwrap().ack().unwrap();
-                receipt.await
-            } => settled,
-        };
-        assert_eq!(settled.outcome, Outcome::Delivered);
+            () = greet => {}
+        }
 
         // From here on, the client reads nothing, and the server has much to say.
         let outlet = Arc::clone(server.shared().carriers.open().values().next().unwrap());
-        let peer = server.peer(client.id());
         let mut waiting = Vec::new();
         while let Ok(receipt) = peer.try_send(vec![7; 20_000]) {
             waiting.push(receipt);
